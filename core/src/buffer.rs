@@ -1,0 +1,193 @@
+//! Slabs: the pooled, reused blocks of memory that carry file bytes, drawn from one byte budget of the process.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+/// Bytes of a slab, and the largest payload of a frame.
+pub const SLAB_SIZE: usize = 256 << 10;
+
+const SLABS_KEPT: usize = 256;
+
+/// The bytes that all transfers of a process may hold together; slabs are reused last in, first out, so that the hot one is taken.
+pub struct Budget {
+    state: Mutex<BudgetState>,
+    freed: Condvar,
+    slabs: usize,
+}
+
+#[derive(Default)]
+struct BudgetState {
+    used: usize,
+    free: Vec<Box<[u8]>>,
+}
+
+impl Budget {
+    /// A budget of at least one slab.
+    pub fn new(bytes: u64) -> Arc<Self> {
+        let slabs = usize::try_from(bytes / SLAB_SIZE as u64).unwrap_or(usize::MAX).max(1);
+        Arc::new(Self { state: Mutex::default(), freed: Condvar::new(), slabs })
+    }
+
+    /// The budget of this process: the smaller of 25 % of the memory it may use and 2 GiB.
+    pub fn process() -> Arc<Self> {
+        static PROCESS: OnceLock<Arc<Budget>> = OnceLock::new();
+        Arc::clone(PROCESS.get_or_init(|| Self::new((memory_limit() / 4).min(2 << 30))))
+    }
+
+    fn take(&self, patience: Duration) -> Option<Box<[u8]>> {
+        let mut state = self.state.lock();
+        if state.used >= self.slabs {
+            self.freed.wait_while_for(&mut state, |state| state.used >= self.slabs, patience);
+            if state.used >= self.slabs {
+                return None;
+            }
+        }
+        state.used += 1;
+        let reused = state.free.pop();
+        drop(state);
+        Some(reused.unwrap_or_else(|| vec![0; SLAB_SIZE].into_boxed_slice()))
+    }
+
+    fn put(&self, memory: Box<[u8]>) {
+        let mut state = self.state.lock();
+        state.used -= 1;
+        if state.free.len() < SLABS_KEPT {
+            state.free.push(memory);
+        }
+        drop(state);
+        self.freed.notify_one();
+    }
+}
+
+/// The memory this process may use: the control group's limit or the machine's memory.
+fn memory_limit() -> u64 {
+    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
+    let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let kib: u64 = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.split_whitespace().next()?.parse().ok()?;
+        Some(kib * 1024)
+    });
+    group.unwrap_or(u64::MAX).min(machine.unwrap_or(8 << 30))
+}
+
+/// The share of the budget that one half of one transfer may hold.
+#[derive(Clone)]
+pub struct SlabPool {
+    shared: Arc<PoolShared>,
+}
+
+struct PoolShared {
+    budget: Arc<Budget>,
+    used: Mutex<usize>,
+    freed: Condvar,
+    slabs: usize,
+}
+
+impl SlabPool {
+    /// A pool of at most `bytes` drawn from `budget`.
+    pub fn new(budget: Arc<Budget>, bytes: u64) -> Self {
+        let slabs = usize::try_from(bytes / SLAB_SIZE as u64).unwrap_or(usize::MAX).max(2);
+        Self { shared: Arc::new(PoolShared { budget, used: Mutex::new(0), freed: Condvar::new(), slabs }) }
+    }
+
+    /// Takes a slab, waiting at most `patience` for one to come back; its content is arbitrary, its length 0.
+    pub fn take(&self, patience: Duration) -> Option<Slab> {
+        let mut used = self.shared.used.lock();
+        if *used >= self.shared.slabs {
+            self.shared.freed.wait_while_for(&mut used, |used| *used >= self.shared.slabs, patience);
+            if *used >= self.shared.slabs {
+                return None;
+            }
+        }
+        *used += 1;
+        drop(used);
+        match self.shared.budget.take(patience) {
+            Some(memory) => Some(Slab { memory, length: 0, pool: Arc::clone(&self.shared) }),
+            None => {
+                self.shared.release();
+                None
+            }
+        }
+    }
+
+    /// Bytes that can still be taken, and the size of the pool.
+    pub fn free(&self) -> (u64, u64) {
+        let used = *self.shared.used.lock();
+        ((self.shared.slabs.saturating_sub(used) * SLAB_SIZE) as u64, (self.shared.slabs * SLAB_SIZE) as u64)
+    }
+}
+
+impl PoolShared {
+    fn release(&self) {
+        *self.used.lock() -= 1;
+        self.freed.notify_one();
+    }
+}
+
+/// A block of memory on loan from a pool; reads as the bytes put in so far.
+pub struct Slab {
+    memory: Box<[u8]>,
+    length: usize,
+    pool: Arc<PoolShared>,
+}
+
+impl Slab {
+    /// Sets how many bytes count, at most [`SLAB_SIZE`]; what was in them stays.
+    pub fn set_len(&mut self, length: usize) {
+        self.length = length.min(SLAB_SIZE);
+    }
+
+    /// The whole block, for reading into.
+    pub fn space(&mut self) -> &mut [u8] {
+        &mut self.memory
+    }
+}
+
+impl Deref for Slab {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.memory[..self.length]
+    }
+}
+
+impl DerefMut for Slab {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[..self.length]
+    }
+}
+
+impl Drop for Slab {
+    fn drop(&mut self) {
+        self.pool.budget.put(std::mem::take(&mut self.memory));
+        self.pool.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_lends_no_more_than_its_share() {
+        let pool = SlabPool::new(Budget::new(8 << 20), 2 * SLAB_SIZE as u64);
+        let first = pool.take(Duration::ZERO).unwrap();
+        let _second = pool.take(Duration::ZERO).unwrap();
+        assert!(pool.take(Duration::ZERO).is_none());
+        assert_eq!(pool.free().0, 0);
+        drop(first);
+        assert!(pool.take(Duration::ZERO).is_some());
+    }
+
+    #[test]
+    fn pools_share_one_budget() {
+        let budget = Budget::new(2 * SLAB_SIZE as u64);
+        let (a, b) = (SlabPool::new(Arc::clone(&budget), 8 << 20), SlabPool::new(budget, 8 << 20));
+        let held = (a.take(Duration::ZERO).unwrap(), a.take(Duration::ZERO).unwrap());
+        assert!(b.take(Duration::ZERO).is_none());
+        drop(held);
+        assert!(b.take(Duration::ZERO).is_some());
+    }
+}

@@ -1,0 +1,32 @@
+//! Elastic Data Transfer: moves a tree of files between two endpoints and tunes itself while it does.
+//!
+//! Read [`transfer`] first: a [`Transfer`] plans, runs the three stages read, network and write, and answers with a [`Report`].
+
+pub mod auth;
+pub mod buffer;
+pub mod control;
+pub mod endpoint;
+pub mod error;
+pub mod event;
+pub mod link;
+pub mod metrics;
+pub mod optimizer;
+pub mod options;
+pub mod path;
+pub mod pipeline;
+pub mod plan;
+pub mod protocol;
+pub mod report;
+pub mod server;
+pub mod store;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+pub mod transfer;
+
+pub use endpoint::Endpoint;
+pub use error::{Error, ErrorKind, Result};
+pub use event::Event;
+pub use optimizer::{Decision, Observation, Optimizer};
+pub use options::{ServeOptions, TransferOptions};
+pub use report::Report;
+pub use transfer::{Transfer, TransferHandle};

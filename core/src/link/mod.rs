@@ -1,0 +1,82 @@
+//! What joins the two halves of a transfer: one control channel and any number of one-way streams, over TCP or in memory.
+
+pub mod client;
+pub mod control;
+pub mod memory;
+pub mod socket;
+pub mod stream;
+
+use crossbeam_channel::Receiver;
+
+use crate::buffer::{Slab, SlabPool};
+use crate::error::Result;
+use crate::protocol::frame::FrameHeader;
+use crate::protocol::message::{Message, TcpMeters};
+
+/// A frame in memory: the header, and the slab that holds the payload if there is one.
+pub struct Frame {
+    /// The header; its `sequence` is set by the stream that sends it.
+    pub header: FrameHeader,
+    /// The payload; `None` where the header says that none is on the wire.
+    pub payload: Option<Slab>,
+}
+
+/// The sending end of a stream. One thread uses it.
+pub trait FrameSink: Send {
+    /// Sends a frame, blocking until the stream takes it, and returns its sequence number.
+    fn send(&mut self, frame: Frame) -> Result<u32>;
+
+    /// Sends [`crate::protocol::frame::FrameKind::Finish`] and everything still buffered, and ends the stream.
+    fn finish(&mut self) -> Result<()>;
+
+    /// Cumulative counters of this stream, if the system tells.
+    fn tcp(&self) -> Option<TcpMeters>;
+
+    /// A handle by which another thread ends a blocked `send` with an error.
+    fn breaker(&self) -> Breaker;
+}
+
+/// The receiving end of a stream. One thread uses it.
+pub trait FrameSource: Send {
+    /// Receives the next frame, with its header checked but its payload not yet; takes a slab for the payload from `pool`, waiting as
+    /// long as it must. `None` after [`crate::protocol::frame::FrameKind::Finish`]. An end without it is an error.
+    fn receive(&mut self, pool: &SlabPool) -> Result<Option<Frame>>;
+
+    /// A handle by which another thread ends a blocked `receive` with an error.
+    fn breaker(&self) -> Breaker;
+}
+
+/// Ends a blocked stream operation from another thread; may be called any number of times.
+pub type Breaker = std::sync::Arc<dyn Fn() + Send + Sync>;
+
+/// One end of a control channel.
+pub struct Control {
+    /// Sends a message in order; cheap to clone and to share between threads.
+    pub sender: ControlSender,
+    /// Messages of the other end; disconnected when the channel is closed or broken, and then `sender.failure()` tells why.
+    pub receiver: Receiver<Message>,
+}
+
+/// The sending side of a control channel.
+pub trait SendMessage: Send + Sync {
+    /// Sends one message; blocks while the peer does not take it.
+    fn send(&self, message: &Message) -> Result<()>;
+
+    /// Closes the channel; the other end sees its receiver disconnected.
+    fn close(&self);
+
+    /// Why the channel broke, if it did.
+    fn failure(&self) -> Option<crate::error::Error>;
+}
+
+/// A shared sending side.
+pub type ControlSender = std::sync::Arc<dyn SendMessage>;
+
+/// Makes streams for one session: the caller dials, the server waits for it.
+pub trait Dialer: Send + Sync {
+    /// Dials a stream on which this side sends.
+    fn sink(&self, number: u16) -> Result<Box<dyn FrameSink>>;
+
+    /// Dials a stream on which this side receives.
+    fn source(&self, number: u16) -> Result<Box<dyn FrameSource>>;
+}

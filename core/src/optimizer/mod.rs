@@ -1,0 +1,169 @@
+//! What decides: optimizers are pure, with time and randomness as arguments, so the same observations give the same decisions.
+
+pub mod falcon;
+pub mod fixed;
+pub mod guard;
+pub mod utility;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The names that `--optimizer` takes. `auto` is `falcon` until a better default is measured.
+pub const NAMES: [&str; 3] = ["auto", "fixed", "falcon"];
+
+/// Decides the concurrency of each stage from what was observed since the last decision.
+pub trait Optimizer: Send {
+    /// The name in options and reports.
+    fn name(&self) -> &str;
+
+    /// The decision to start with, before anything was observed.
+    fn start(&mut self, policy: &Policy) -> Decision;
+
+    /// Answers an observation with the next decision; an error ends the tuning, never the transfer.
+    fn decide(&mut self, observation: &Observation) -> Result<Decision>;
+}
+
+/// One value for each stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PerStage<T> {
+    /// The read stage, at the source.
+    pub read: T,
+    /// The network stage: streams.
+    pub network: T,
+    /// The write stage, at the destination.
+    pub write: T,
+}
+
+impl<T: Copy> PerStage<T> {
+    /// The same value for all three stages.
+    pub fn all(value: T) -> Self {
+        Self { read: value, network: value, write: value }
+    }
+
+    /// Applies a function to each value.
+    pub fn map<U>(self, mut f: impl FnMut(T) -> U) -> PerStage<U> {
+        PerStage { read: f(self.read), network: f(self.network), write: f(self.write) }
+    }
+}
+
+/// What an optimizer answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    /// Workers of each stage; for the network stage, streams.
+    pub concurrency: PerStage<u16>,
+    /// Chunks of one file in flight at once; `u16::MAX` for no limit.
+    pub parallelism: u16,
+    /// Chunks a stream may have unacknowledged; `u16::MAX` for no limit.
+    pub pipelining: u16,
+    /// Why, for people.
+    pub reason: String,
+}
+
+impl Decision {
+    /// The same concurrency for all stages, without limits on parallelism and pipelining.
+    pub fn uniform(concurrency: u16, reason: impl Into<String>) -> Self {
+        Self {
+            concurrency: PerStage::all(concurrency),
+            parallelism: u16::MAX,
+            pipelining: u16::MAX,
+            reason: reason.into(),
+        }
+    }
+}
+
+/// What was observed during one interval, all of it after the last decision had taken effect.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Observation {
+    /// Seconds since the transfer began, at the end of the interval.
+    pub elapsed: Duration,
+    /// Length of the interval.
+    pub interval: Duration,
+    /// What was in effect during the interval, as measured: never what was merely requested.
+    pub applied: Decision,
+    /// Bytes per second out of each stage.
+    pub throughput: PerStage<f64>,
+    /// Share of their time, 0 to 1, that the workers of each stage spent working rather than waiting for a neighbour stage.
+    pub busy: PerStage<f64>,
+    /// Smoothed round trip time, averaged over streams; `None` where the system does not tell.
+    pub rtt: Option<Duration>,
+    /// Retransmitted share of the segments sent; `None` where the system does not tell.
+    pub loss: Option<f64>,
+    /// Free bytes of the buffers at both ends.
+    pub buffer_free: Buffers,
+    /// Bytes not yet sent; `None` while listing goes on.
+    pub bytes_left: Option<u64>,
+    /// Files not yet sent; `None` while listing goes on.
+    pub files_left: Option<u64>,
+    /// What limits this transfer.
+    pub policy: Policy,
+}
+
+/// Free and total bytes of the buffers between the stages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Buffers {
+    /// Free bytes between read and network, at the sender.
+    pub sender: u64,
+    /// Free bytes between network and write, at the receiver.
+    pub receiver: u64,
+    /// Size of the sender's buffer.
+    pub sender_capacity: u64,
+    /// Size of the receiver's buffer.
+    pub receiver_capacity: u64,
+}
+
+/// How hard a transfer competes, as a user thinks of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PolicyName {
+    /// A good neighbour: a stream must bring about 2 % to be kept [Falcon §4.1].
+    Fair,
+    /// Ahead of others: a stream must bring 0.5 %.
+    High,
+    /// Behind others: a stream must bring 5 %.
+    Low,
+    /// A constant concurrency.
+    Fixed,
+}
+
+/// The numbers behind a policy: inputs of every optimizer.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Policy {
+    /// The user's word for it.
+    pub name: PolicyName,
+    /// K of the utility: the gain that a further stream must bring [Falcon eq. 4].
+    pub k: f64,
+    /// B of the utility: the weight of loss [Falcon eq. 4].
+    pub loss_weight: f64,
+    /// Most workers of each stage.
+    pub limit: PerStage<u16>,
+}
+
+impl Policy {
+    /// The numbers of a policy, with at most `max_streams` workers a stage.
+    pub fn new(name: PolicyName, max_streams: u16) -> Self {
+        let k = match name {
+            PolicyName::Fair | PolicyName::Fixed => 1.02,
+            PolicyName::High => 1.005,
+            PolicyName::Low => 1.05,
+        };
+        Self { name, k, loss_weight: 10.0, limit: PerStage::all(max_streams.max(1)) }
+    }
+}
+
+/// Makes the optimizer of a name; `concurrency` is what `fixed` keeps.
+pub fn by_name(name: &str, concurrency: u16) -> Result<Box<dyn Optimizer>> {
+    match name {
+        "fixed" => Ok(Box::new(fixed::Fixed::new(concurrency))),
+        "auto" | "falcon" => Ok(Box::new(falcon::Falcon::new())),
+        _ => Err(unknown(name)),
+    }
+}
+
+/// The error for a name that is not one of [`NAMES`].
+pub fn unknown(name: &str) -> Error {
+    Error::new(ErrorKind::InvalidInput, format!("there is no optimizer `{name}`"))
+        .with_hint(format!("choose one of {}", NAMES.join(", ")))
+}

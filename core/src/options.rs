@@ -1,0 +1,244 @@
+//! Options of a transfer and of a server: one plain struct each, filled by every face of edt, validated once at start.
+
+use std::num::NonZeroU16;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::optimizer::PolicyName;
+
+/// What a transfer may be told; the defaults are right for almost everyone.
+#[derive(Debug, Clone)]
+pub struct TransferOptions {
+    /// The optimizer's name, see [`crate::optimizer::NAMES`]; default `auto`.
+    pub optimizer: String,
+    /// Streams for the optimizer `fixed`; default 4.
+    pub concurrency: u16,
+    /// How hard to compete with others on the path; default fair.
+    pub policy: PolicyName,
+    /// Upper limit of the whole transfer in bytes per second; default none.
+    pub limit_rate: Option<f64>,
+    /// Upper limit of streams and of workers per stage; default 64.
+    pub max_streams: NonZeroU16,
+    /// Bytes of a chunk; default `None`: what the path moves in 0.1 s, between 16 and 64 MiB [EDT §IV-A].
+    pub chunk_size: Option<u64>,
+    /// Time between two decisions; default `None`: 1 s, more on paths with a round trip over 50 ms.
+    pub interval: Option<Duration>,
+    /// Patterns of which a file must match one to be copied; default none: all are.
+    pub include: Vec<String>,
+    /// Patterns of files and directories to leave out; default none. Excluding wins over including.
+    pub exclude: Vec<String>,
+    /// Whether files that are already there are sent again; default all are.
+    pub selection: Selection,
+    /// What happens to a file that stands at the destination under the same name; default replace.
+    pub overwrite: Overwrite,
+    /// What becomes of symbolic links; default keep them as links.
+    pub symlinks: Symlinks,
+    /// When data is forced to stable storage; default before each rename.
+    pub fsync: Fsync,
+    /// Digest of whole files in the manifest; default BLAKE3. A crc32c per chunk and a crc64nvme per file are always computed.
+    pub digest: Digest,
+    /// Whether bytes are moved or the work is only listed; default move.
+    pub run: RunMode,
+    /// How often a broken connection is made again without any progress in between before the transfer fails; default 5.
+    pub retries: u32,
+    /// Bytes that one side of this transfer may hold in buffers; default 96 MiB.
+    pub buffer: u64,
+    /// Where the secret comes from; default `EDT_TOKEN`, then the user's configuration directory.
+    pub secret: SecretSource,
+    /// Whether encryption may be left out beyond loopback; default never.
+    pub plain: Plain,
+    /// Where pinned identities of peers are kept; default `known_hosts` in the user's configuration directory for edt.
+    pub known_hosts: Option<PathBuf>,
+    /// Where the manifest (JSON lines) of the transfer is kept; default a temporary file that the report owns.
+    pub manifest: Option<PathBuf>,
+}
+
+impl Default for TransferOptions {
+    fn default() -> Self {
+        Self {
+            optimizer: "auto".to_owned(),
+            concurrency: 4,
+            policy: PolicyName::Fair,
+            limit_rate: None,
+            max_streams: NonZeroU16::new(64).expect("64 is not 0"),
+            chunk_size: None,
+            interval: None,
+            include: Vec::new(),
+            exclude: Vec::new(),
+            selection: Selection::All,
+            overwrite: Overwrite::Replace,
+            symlinks: Symlinks::Keep,
+            fsync: Fsync::File,
+            digest: Digest::Blake3,
+            run: RunMode::Copy,
+            retries: 5,
+            buffer: 96 << 20,
+            secret: SecretSource::Environment,
+            plain: Plain::LoopbackOnly,
+            known_hosts: None,
+            manifest: None,
+        }
+    }
+}
+
+impl TransferOptions {
+    /// Checks every field; the error names the first that cannot be used.
+    pub fn validate(&self) -> Result<()> {
+        let bad = |text: String| Err(Error::new(ErrorKind::InvalidInput, text));
+        if !crate::optimizer::NAMES.contains(&self.optimizer.as_str()) {
+            return Err(crate::optimizer::unknown(&self.optimizer));
+        }
+        if self.concurrency == 0 {
+            return bad("a concurrency of 0 moves nothing".to_owned());
+        }
+        if self.limit_rate.is_some_and(|rate| !rate.is_finite() || rate < 1.0) {
+            return bad("the rate limit must be at least one byte per second".to_owned());
+        }
+        if self.chunk_size.is_some_and(|size| size < 256 << 10) {
+            return bad("the chunk size must be at least 256 KiB".to_owned());
+        }
+        if self.interval.is_some_and(|interval| interval < Duration::from_millis(50)) {
+            return bad("the interval must be at least 0.05 s".to_owned());
+        }
+        if self.buffer < 4 << 20 {
+            return bad("the buffer must be at least 4 MiB".to_owned());
+        }
+        crate::plan::Filter::new(&self.include, &self.exclude).map(|_| ())
+    }
+}
+
+/// Which files are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Selection {
+    /// All of the source.
+    All,
+    /// Those whose size or modification time differs at the destination.
+    Changed,
+    /// The same, and what the source does not have is removed from the destination.
+    Mirror,
+}
+
+/// What happens to a file that stands at the destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overwrite {
+    /// It is replaced, atomically.
+    Replace,
+    /// It stays, and the item fails.
+    Never,
+}
+
+/// What becomes of symbolic links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Symlinks {
+    /// They are made again as links.
+    Keep,
+    /// What they point to is copied in their place.
+    Follow,
+    /// They are left out.
+    Skip,
+}
+
+/// When data is forced to stable storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fsync {
+    /// Never: a crash of the machine may lose files that were reported as done.
+    None,
+    /// The data before each rename, many files at a time, and the directories at the end.
+    File,
+    /// The data and the directory of every file before it is reported as done.
+    Full,
+}
+
+/// The digest of whole files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Digest {
+    /// BLAKE3, as `b3sum` prints it.
+    Blake3,
+    /// None beyond the crc64nvme.
+    None,
+}
+
+/// Whether bytes are moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunMode {
+    /// They are.
+    Copy,
+    /// The work is listed as events, and nothing is changed.
+    DryRun,
+}
+
+/// Where a shared secret comes from. It is never an argument.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SecretSource {
+    /// `EDT_TOKEN`, then the file `token` in the user's configuration directory for edt.
+    Environment,
+    /// The first line of a file.
+    File(PathBuf),
+    /// The text itself, from a program that embeds edt.
+    Text(String),
+}
+
+/// Where connections may go without encryption.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plain {
+    /// On the loopback interface only.
+    LoopbackOnly,
+    /// Anywhere: both sides must say so.
+    Anywhere,
+}
+
+/// What a server may be told.
+#[derive(Debug, Clone)]
+pub struct ServeOptions {
+    /// The directory that clients see as the root and never leave.
+    pub root: PathBuf,
+    /// Where to listen; default `127.0.0.1:7632`; port 0 takes a free one.
+    pub listen: String,
+    /// Where the secret comes from; default `EDT_TOKEN`, then the configuration directory, where a new one is generated.
+    pub secret: SecretSource,
+    /// Whether clients may change anything below the root; default they may.
+    pub access: Access,
+    /// Certificate and key in PEM files; default an own self-signed identity that clients pin on first use.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// Where an automatic identity is kept; default the user's configuration directory for edt.
+    pub identity: Option<PathBuf>,
+    /// Whether clients beyond loopback may come without encryption; default not.
+    pub plain: Plain,
+    /// Sessions at once; further ones are refused with a hint; default 256.
+    pub max_sessions: usize,
+    /// Streams of one session; default 128.
+    pub max_streams: NonZeroU16,
+    /// Bytes that one session may hold in buffers; default 96 MiB.
+    pub buffer: u64,
+    /// How long sessions may go on after a shutdown was asked for; default 30 s.
+    pub grace: Duration,
+}
+
+impl ServeOptions {
+    /// The defaults for a root directory.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self {
+            root: root.into(),
+            listen: "127.0.0.1:7632".to_owned(),
+            secret: SecretSource::Environment,
+            access: Access::ReadWrite,
+            certificate: None,
+            identity: None,
+            plain: Plain::LoopbackOnly,
+            max_sessions: 256,
+            max_streams: NonZeroU16::new(128).expect("128 is not 0"),
+            buffer: 96 << 20,
+            grace: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What clients may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Read and write.
+    ReadWrite,
+    /// Read only.
+    ReadOnly,
+}
