@@ -8,6 +8,7 @@ pub mod control;
 pub mod endpoint;
 pub mod error;
 pub mod event;
+pub mod files;
 pub mod link;
 pub mod metrics;
 pub mod optimizer;
