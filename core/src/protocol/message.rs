@@ -64,9 +64,9 @@ pub enum Message {
     /// Sender: something temporary at the source, for the caller's events.
     #[n(16)]
     Retried(#[n(0)] ItemFailed),
-    /// Sender: a file was left out because the receiver has it.
+    /// Sender: files were left out because the receiver has them, or because this is a dry run.
     #[n(17)]
-    Skipped(#[n(0)] Skipped),
+    Skipped(#[n(0)] Vec<Skipped>),
 }
 
 /// 16 bytes of BLAKE3 that stand for a path, or a path with what identifies its content.
@@ -141,6 +141,9 @@ pub struct ReceiveOptions {
     /// Likewise.
     #[n(7)]
     pub exclude: Vec<String>,
+    /// Whether nothing may be changed.
+    #[n(8)]
+    pub dry_run: bool,
 }
 
 /// What a sender half must know.
@@ -168,6 +171,9 @@ pub struct SendOptions {
     /// Most bytes per second of the whole transfer.
     #[n(6)]
     pub limit_rate: Option<f64>,
+    /// Whether the work is only listed.
+    #[n(7)]
+    pub dry_run: bool,
 }
 
 /// One source and where it goes.
@@ -300,6 +306,9 @@ pub struct Ack {
     /// Items that failed at the receiver.
     #[n(2)]
     pub failed: Vec<ItemFailed>,
+    /// Streams that broke at the receiver: what they had not acknowledged must be sent again.
+    #[n(3)]
+    pub lost: Vec<u16>,
 }
 
 /// A complete item.
@@ -459,12 +468,15 @@ pub struct ItemFailed {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Skipped {
-    /// How many.
-    #[n(0)]
-    pub files: u64,
-    /// Their bytes.
+    /// Its name below the destination.
+    #[cbor(n(0), with = "minicbor::bytes")]
+    pub path: Vec<u8>,
+    /// Its size in bytes.
     #[n(1)]
-    pub bytes: u64,
+    pub size: u64,
+    /// Whether it would be sent if this were no dry run.
+    #[n(2)]
+    pub wanted: bool,
 }
 
 /// A request about files.
