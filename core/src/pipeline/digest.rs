@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use blake3::hazmat::{self, HasherExt, Mode};
 
 use crate::buffer::SLAB_SIZE;
+use crate::options::Digest;
 
 /// Bytes of a block: the aligned unit that frames carry and whose digests are combined.
 pub const BLOCK: u64 = SLAB_SIZE as u64;
@@ -75,19 +76,10 @@ pub struct FileDigest {
     subtrees: Option<BTreeMap<u64, (u32, [u8; 32])>>,
 }
 
-/// Whether a digest is computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WithBlake3 {
-    /// crc64nvme and BLAKE3.
-    Yes,
-    /// crc64nvme only.
-    No,
-}
-
 impl FileDigest {
     /// Begins the digest of a file of `size` bytes.
-    pub fn new(size: u64, with_blake3: WithBlake3) -> Self {
-        let subtrees = (with_blake3 == WithBlake3::Yes).then(BTreeMap::new);
+    pub fn new(size: u64, digest: Digest) -> Self {
+        let subtrees = (digest == Digest::Blake3).then(BTreeMap::new);
         Self { size, ranges: BTreeMap::new(), subtrees }
     }
 
@@ -182,18 +174,18 @@ mod tests {
         (0..size as u64).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
     }
 
-    fn digest_in_order(bytes: &[u8], order: &[usize], with_blake3: WithBlake3) -> FileDigest {
+    fn digest_in_order(bytes: &[u8], order: &[usize], digest: Digest) -> FileDigest {
         let size = bytes.len() as u64;
-        let mut digest = FileDigest::new(size, with_blake3);
+        let mut file = FileDigest::new(size, digest);
         let blocks: Vec<&[u8]> = bytes.chunks(SLAB_SIZE).collect();
         for index in order {
-            assert!(digest.finish().is_none());
+            assert!(file.finish().is_none());
             let offset = *index as u64 * BLOCK;
             let block = blocks[*index];
-            assert!(digest.add(offset, block.len() as u64, crc64nvme(block), &block_blake3(block, offset, size)));
-            assert!(!digest.add(offset, block.len() as u64, crc64nvme(block), &block_blake3(block, offset, size)));
+            assert!(file.add(offset, block.len() as u64, crc64nvme(block), &block_blake3(block, offset, size)));
+            assert!(!file.add(offset, block.len() as u64, crc64nvme(block), &block_blake3(block, offset, size)));
         }
-        digest
+        file
     }
 
     #[test]
@@ -212,14 +204,14 @@ mod tests {
             let bytes = content(size);
             let order: Vec<usize> = (0..size.div_ceil(SLAB_SIZE)).rev().collect();
             let expected = Some((crc64nvme(&bytes), Some(*blake3::hash(&bytes).as_bytes())));
-            assert_eq!(digest_in_order(&bytes, &order, WithBlake3::Yes).finish(), expected, "{size} bytes");
+            assert_eq!(digest_in_order(&bytes, &order, Digest::Blake3).finish(), expected, "{size} bytes");
         }
     }
 
     #[test]
     fn memory_grows_with_gaps_and_not_with_blocks() {
         let size = BLOCK << 20;
-        let mut digest = FileDigest::new(size, WithBlake3::Yes);
+        let mut digest = FileDigest::new(size, Digest::Blake3);
         for block in 0..100_000 {
             assert!(digest.add(block * BLOCK, BLOCK, 0, &[0; 32]));
         }
@@ -229,11 +221,11 @@ mod tests {
 
     #[test]
     fn what_is_no_block_of_the_file_is_refused() {
-        let mut digest = FileDigest::new(BLOCK + 10, WithBlake3::Yes);
+        let mut digest = FileDigest::new(BLOCK + 10, Digest::Blake3);
         for (offset, length) in [(0, 0), (0, 10), (1, BLOCK), (BLOCK, 11), (BLOCK, 9), (2 * BLOCK, 1), (u64::MAX, 2)] {
             assert!(!digest.add(offset, length, 0, &[0; 32]), "{length} bytes at {offset} passed");
         }
-        let mut crc_only = FileDigest::new(100, WithBlake3::No);
+        let mut crc_only = FileDigest::new(100, Digest::None);
         assert!(crc_only.add(10, 20, 1, &[0; 32]) && !crc_only.add(29, 5, 1, &[0; 32]) && !crc_only.add(5, 50, 1, &[0; 32]));
     }
 
@@ -246,8 +238,8 @@ mod tests {
         ) {
             let bytes = content((order.len() - 1) * SLAB_SIZE + tail);
             let expected = (crc64nvme(&bytes), Some(*blake3::hash(&bytes).as_bytes()));
-            prop_assert_eq!(digest_in_order(&bytes, &order, WithBlake3::Yes).finish(), Some(expected));
-            prop_assert_eq!(digest_in_order(&bytes, &order, WithBlake3::No).finish(), Some((expected.0, None)));
+            prop_assert_eq!(digest_in_order(&bytes, &order, Digest::Blake3).finish(), Some(expected));
+            prop_assert_eq!(digest_in_order(&bytes, &order, Digest::None).finish(), Some((expected.0, None)));
         }
     }
 }
