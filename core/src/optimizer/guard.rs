@@ -34,7 +34,7 @@ impl Guard {
     }
 
     fn judge(&mut self, observation: &Observation, proposed: Decision) -> Decision {
-        if is_nearly_done(observation) {
+        if is_nearly_done(observation) || !utility::of(observation).is_finite() {
             return proposed;
         }
         if let Some(cut) = self.knee.collapsed(observation) {
@@ -84,7 +84,7 @@ impl Optimizer for Guard {
     /// Passes an error of the guarded optimizer through: whoever runs the loop ends the tuning.
     fn decide(&mut self, observation: &Observation) -> Result<Decision> {
         // What is guarded sees the knee as a limit, so that it does not plan with streams that it will not get.
-        self.knee.age();
+        self.knee.age(observation);
         let mut seen = observation.clone();
         seen.policy = self.knee.narrowed(&observation.policy);
         let proposed = self.inner.decide(&seen)?;

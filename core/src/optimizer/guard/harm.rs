@@ -61,9 +61,6 @@ impl Harm {
 
     pub(super) fn judge(&mut self, observation: &Observation) -> Verdict {
         let now = utility::of(observation);
-        if !now.is_finite() {
-            return Verdict::Fine;
-        }
         let Some(best) = &mut self.best else {
             self.learn(observation, now);
             return Verdict::Fine;

@@ -15,25 +15,38 @@ const RECENT: usize = 8;
 /// Intervals before what collapsed is tried again, at first and at most; each further collapse doubles the gap.
 const GAPS: (u32, u32) = (20, 640);
 
+/// Intervals that a path may take to recover from a collapse before what it gives then is taken for its new state.
+const RECOVERY: u32 = 60;
+
 pub(super) struct Knee {
     bound: Option<PerStage<u16>>,
+    /// Intervals until the bound is lifted, and how many it will be after the next collapse.
     wait: u32,
     gap: u32,
+    /// Bytes per second that a stream moved before the collapse, and for how many intervals they have not come back.
+    sound: f64,
+    sick: u32,
     last: PerStage<u16>,
     since_growth: u32,
+    /// Streams and bytes per second of the last intervals.
     recent: Vec<(u16, f64)>,
 }
 
 impl Knee {
     pub(super) fn new() -> Self {
-        Self { bound: None, wait: 0, gap: GAPS.0, last: PerStage::all(0), since_growth: 0, recent: Vec::new() }
+        Self { bound: None, wait: 0, gap: GAPS.0, sound: 0.0, sick: 0, last: PerStage::all(0), since_growth: 0, recent: Vec::new() }
     }
 
-    /// Counts an interval; at the end of the gap the bound is lifted.
-    pub(super) fn age(&mut self) {
+    /// Counts an interval towards the end of the gap, where the bound is lifted; a path that is still down is not tempted again.
+    pub(super) fn age(&mut self, observation: &Observation) {
+        let streams = f64::from(observation.applied.concurrency.network);
+        if self.sick < RECOVERY && utility::arrived(observation) < COLLAPSE * self.sound * streams {
+            self.sick += 1;
+            return;
+        }
         self.wait = self.wait.saturating_sub(1);
         if self.wait == 0 {
-            self.bound = None;
+            (self.bound, self.sound) = (None, 0.0);
         }
     }
 
@@ -53,7 +66,8 @@ impl Knee {
     pub(super) fn collapsed(&mut self, observation: &Observation) -> Option<Decision> {
         let applied = observation.applied.concurrency;
         let arrived = utility::arrived(observation);
-        let before = self.recent.iter().filter(|(n, _)| *n <= applied.network).map(|(_, rate)| *rate).fold(0.0, f64::max);
+        let fewer = self.recent.iter().filter(|(n, _)| *n <= applied.network);
+        let (streams, before) = fewer.fold((1, 0.0), |best, one| if one.1 > best.1 { *one } else { best });
         // As many streams that fared well a moment ago acquit growth: then the path has changed, and the optimizer shall follow it.
         let acquitted = self.recent.iter().any(|(n, rate)| *n >= applied.network && *rate >= COLLAPSE * before);
         if acquitted || self.since_growth >= BLAME || arrived >= COLLAPSE * before {
@@ -63,6 +77,7 @@ impl Knee {
         let bound = applied.map(|n| (n - n.div_ceil(4)).max(1));
         self.bound = Some(bound);
         self.wait = self.gap;
+        (self.sound, self.sick) = (before / f64::from(streams.max(1)), 0);
         let reason = format!(
             "guard: throughput fell to {:.0} % of what fewer streams moved when {} ran: cut, and at most {} for {} intervals",
             100.0 * arrived / before,
@@ -80,8 +95,6 @@ impl Knee {
         if self.recent.len() == RECENT {
             self.recent.remove(0);
         }
-        if rate.is_finite() {
-            self.recent.push((streams, rate));
-        }
+        self.recent.push((streams, rate));
     }
 }
