@@ -77,7 +77,7 @@ impl Run {
             .map(|_| {
                 let share = self.path.share(self.next.concurrency.network);
                 let observation = self.path.observe(self.next.clone(), &self.policy);
-                self.next = self.optimizer.decide(&observation).unwrap();
+                self.next = self.optimizer.decide(&observation).expect("falcon answers everything");
                 assert!(!self.next.reason.is_empty());
                 share
             })

@@ -26,6 +26,7 @@ struct SimulatedPlant {
     now: Duration,
     total: Option<u64>,
     failing: bool,
+    rtt: Duration,
 }
 
 impl SimulatedPlant {
@@ -42,6 +43,7 @@ impl SimulatedPlant {
             now: Duration::ZERO,
             total: None,
             failing: false,
+            rtt: Duration::from_millis(40),
         }
     }
 
@@ -78,10 +80,11 @@ impl Plant for SimulatedPlant {
             workers_time: self.worker_time,
             workers: self.streams,
         };
+        let rtt_us = u64::try_from(self.rtt.as_micros()).unwrap();
         Ok(Sample {
             stages: PerStage::all(stage),
             arrived: stage,
-            tcp: Some(TcpMeters { segments: bytes / 1448, rtt_us: 40_000, ..TcpMeters::default() }),
+            tcp: Some(TcpMeters { segments: bytes / 1448, rtt_us, ..TcpMeters::default() }),
             buffers: Buffers::default(),
             bytes_left: self.total.map(|total| total.saturating_sub(bytes)),
             files_left: None,
@@ -268,10 +271,13 @@ fn without_meters_nothing_is_decided_and_nothing_breaks() {
 
 #[test]
 fn long_round_trips_make_long_intervals() {
-    let clock = Arc::new(ManualClock::new());
-    let mut plant = SimulatedPlant::new(&clock, 60);
-    let (optimizer, seen) = Scripted::new(&[3; 60], refuse);
-    let interval = Some(Duration::from_secs(2));
-    run(&mut plant, optimizer, Settings { interval, ..settings() }, &*clock);
-    assert!(seen.lock().iter().all(|observation| observation.interval == Duration::from_secs(2)));
+    for (rtt, interval) in [(10, 1000), (100, 2000), (900, 5000)] {
+        let clock = Arc::new(ManualClock::new());
+        let mut plant = SimulatedPlant::new(&clock, 60);
+        plant.rtt = Duration::from_millis(rtt);
+        let (optimizer, seen) = Scripted::new(&[3; 60], refuse);
+        run(&mut plant, optimizer, settings(), &*clock);
+        assert!(seen.lock().len() > 5);
+        assert!(seen.lock().iter().all(|observation| observation.interval == Duration::from_millis(interval)));
+    }
 }

@@ -87,6 +87,10 @@ impl Falcon {
         self.direction = Some(direction);
         let from = self.centre;
         self.centre = moved(from, self.step(change), policy.limit.network);
+        if self.centre >= policy.limit.network {
+            // At the limit nothing is learnt that would justify a leap once the limit rises.
+            self.theta = 1.0;
+        }
         let percent = 100.0 * (above.utility - below.utility) / scale(below);
         let slope = format!("utility {percent:+.1} % from {} to {} streams: ", below.streams, above.streams);
         let why = if self.centre == from { format!("{slope}staying at {from}, ") } else { slope };

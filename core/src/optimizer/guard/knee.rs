@@ -15,12 +15,15 @@ const RECENT: usize = 8;
 /// Intervals before what collapsed is tried again, at first and at most; each further collapse doubles the gap.
 const GAPS: (u32, u32) = (20, 640);
 
+/// Intervals between two steps by which a bound rises after its gap.
+const STEP: u32 = 8;
+
 /// Intervals that a path may take to recover from a collapse before what it gives then is taken for its new state.
 const RECOVERY: u32 = 60;
 
 pub(super) struct Knee {
     bound: Option<PerStage<u16>>,
-    /// Intervals until the bound is lifted, and how many it will be after the next collapse.
+    /// Intervals until the bound rises, and how many it will be after the next collapse.
     wait: u32,
     gap: u32,
     /// Bytes per second that a stream moved before the collapse, and for how many intervals they have not come back.
@@ -37,7 +40,7 @@ impl Knee {
         Self { bound: None, wait: 0, gap: GAPS.0, sound: 0.0, sick: 0, last: PerStage::all(0), since_growth: 0, recent: Vec::new() }
     }
 
-    /// Counts an interval towards the end of the gap, where the bound is lifted; a path that is still down is not tempted again.
+    /// Counts an interval towards the end of the gap, where the bound rises step by step; a path that is still down is not tempted.
     pub(super) fn age(&mut self, observation: &Observation) {
         let streams = f64::from(observation.applied.concurrency.network);
         if self.sick < RECOVERY && utility::arrived(observation) < COLLAPSE * self.sound * streams {
@@ -45,8 +48,13 @@ impl Knee {
             return;
         }
         self.wait = self.wait.saturating_sub(1);
-        if self.wait == 0 {
-            (self.bound, self.sound) = (None, 0.0);
+        if self.wait > 0 {
+            return;
+        }
+        (self.sound, self.wait) = (0.0, STEP);
+        self.bound = self.bound.map(|bound| bound.map(|n| n.saturating_add(n / 3 + 1)));
+        if self.bound.is_some_and(|bound| bound.network >= observation.policy.limit.network) {
+            self.bound = None;
         }
     }
 
