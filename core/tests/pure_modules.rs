@@ -1,4 +1,4 @@
-//! Optimizers and the wire codec are pure: time and randomness reach them as arguments only, so the same input gives the same answer.
+//! Optimizers and the wire codec are pure: time and randomness reach them as arguments only.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -88,7 +88,8 @@ impl Tally {
 
     /// The stage that limited most often, if it did so in at least 40 % of the intervals.
     pub(super) fn bottleneck(&self) -> Option<Stage> {
-        let counts = [(self.limited.read, Stage::Read), (self.limited.network, Stage::Network), (self.limited.write, Stage::Write)];
+        let PerStage { read, network, write } = self.limited;
+        let counts = [(read, Stage::Read), (network, Stage::Network), (write, Stage::Write)];
         let (count, stage) = counts.into_iter().max_by_key(|(count, _)| *count)?;
         (count > 0 && f64::from(count) >= MOSTLY * f64::from(self.intervals)).then_some(stage)
     }
@@ -96,24 +97,12 @@ impl Tally {
     /// What would help, for people: at most three sentences.
     pub(super) fn advice(&self, policy: &Policy) -> Vec<String> {
         let bottleneck = self.bottleneck();
-        let mut advice = Vec::new();
-        match bottleneck {
-            Some(Stage::Read) => advice.push(
-                "the source's storage limits: more streams will not help, a faster disk or a copy closer to the sender would".to_owned(),
-            ),
-            Some(Stage::Write) => advice.push(
-                "the destination's storage limits: a faster disk would help, and `--fsync none` where a crash of that machine may cost files"
-                    .to_owned(),
-            ),
-            Some(Stage::Network) => {
-                advice.push("the network limits: `edt doctor` on both hosts shows which of their settings hold TCP back".to_owned());
-            }
-            None => {}
-        }
+        let mut advice: Vec<String> = bottleneck.map(|stage| remedy(stage).to_owned()).into_iter().collect();
         let loss = self.loss / f64::from(self.loss_known.max(1));
         if loss > LOSSY {
             advice.push(format!(
-                "{:.1} % of the segments were sent again: the path is congested or faulty; at a quieter time, or with the congestion control `bbr` at the sender, more would arrive",
+                "{:.1} % of the segments were sent again: the path is congested or faulty; at a quieter time, or with the \
+                 congestion control `bbr` at the sender, more would arrive",
                 100.0 * loss
             ));
         }
@@ -121,6 +110,19 @@ impl Tally {
             advice.push(format!("`--max-streams {}` limits: a higher one may move more", policy.limit.network));
         }
         advice
+    }
+}
+
+fn remedy(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Read => {
+            "the source's storage limits: more streams will not help, a faster disk or a sender closer to the data would"
+        }
+        Stage::Network => "the network limits: `edt doctor` on both hosts shows which of their settings hold TCP back",
+        Stage::Write => {
+            "the destination's storage limits: a faster disk would help, and `--fsync none` where a crash of that machine may \
+             cost files"
+        }
     }
 }
 

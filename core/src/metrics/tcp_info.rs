@@ -103,8 +103,8 @@ mod linux {
     pub(super) fn read(socket: BorrowedFd<'_>) -> Option<TcpSnapshot> {
         let mut info = TcpInfo::default();
         let mut length = libc::socklen_t::try_from(size_of::<TcpInfo>()).ok()?;
-        // SAFETY: the descriptor is open while it is borrowed; the kernel writes at most `length` bytes to `info`, which is that long
-        // and made of integers only, so that any bytes are a valid value.
+        // SAFETY: the descriptor is open while it is borrowed; the kernel writes at most `length` bytes to `info`, which is that
+        // long and made of integers only, so that any bytes are a valid value.
         let answer = unsafe {
             libc::getsockopt(
                 socket.as_raw_fd(),

@@ -1,7 +1,8 @@
 //! Falcon's online gradient descent on the number of streams [Falcon section 4.2].
 //!
-//! Around a centre `n` it tests `n - 1` and `n + 1` (further off where `n` is large), moves the centre along the slope between them, and never stops testing, so
-//! that it follows a path that changes. Reading and writing get as many workers as there are streams.
+//! Around a centre `n` it tests `n - 1` and `n + 1` (further off where `n` is large), moves the centre along the slope between
+//! them, and never stops testing, so that it follows a path that changes. Reading and writing get as many workers as there are
+//! streams.
 
 use super::utility;
 use super::{Decision, Observation, Optimizer, Policy};

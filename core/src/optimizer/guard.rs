@@ -51,7 +51,8 @@ impl Guard {
     fn bounded(&self, decision: Decision, policy: &Policy) -> Decision {
         let asked = decision.concurrency;
         let repaired = mended(asked, self.last.concurrency);
-        let stepped = pairwise(repaired, self.last.concurrency, |n, last| n.clamp(last.div_ceil(BOUND), last.saturating_mul(BOUND)));
+        let step = |n: u16, last: u16| n.clamp(last.div_ceil(BOUND), last.saturating_mul(BOUND));
+        let stepped = pairwise(repaired, self.last.concurrency, step);
         let concurrency = pairwise(stepped, policy.limit, u16::min).map(|n| n.max(1));
         let reason = if concurrency == asked {
             decision.reason

@@ -1,4 +1,6 @@
-//! The rule of doing no harm: whoever stays far below the best setting seen is overruled, and the best is believed only while it delivers.
+//! The rule of doing no harm: whoever stays far below the best setting seen is overruled.
+//!
+//! The best is believed only while it delivers: what is brought back is measured again, and forgotten if the path has changed.
 
 use crate::optimizer::{Decision, Observation, utility};
 
