@@ -125,7 +125,7 @@ impl Finder {
             return Ok(found);
         }
         let path = self.directory.clone()?.join("token");
-        let text = hex(&random()?);
+        let text = hex(&random::<32>()?);
         if create_private(&path, &format!("{text}\n"))? {
             return Ok((Secret::new(&text, "this server")?, Origin::Generated { path, text }));
         }
@@ -140,9 +140,9 @@ fn read(path: &Path) -> Result<Secret> {
     Secret::new(text.lines().next().unwrap_or_default(), &format!("`{}`", path.display()))
 }
 
-/// 32 bytes from the random generator of the cryptography library.
-pub(crate) fn random() -> Result<[u8; 32]> {
-    let mut bytes = [0; 32];
+/// Bytes from the random generator of the cryptography library.
+pub(crate) fn random<const LENGTH: usize>() -> Result<[u8; LENGTH]> {
+    let mut bytes = [0; LENGTH];
     aws_lc_rs::rand::fill(&mut bytes)
         .map_err(|_| Error::new(ErrorKind::Io, "could not draw random bytes from the operating system"))?;
     Ok(bytes)

@@ -8,14 +8,13 @@ use std::time::{Duration, Instant};
 use rustls_pki_types::ServerName;
 
 use crate::protocol::ALPN;
+use crate::protocol::handshake::{BINDING_LABEL, BINDING_LENGTH, MAX_HANDSHAKE, PREAMBLE_LENGTH, Role, is_tls};
 
 /// Ciphertext taken from the socket at once: TLS alone would pay a system call for each record of 16 KiB.
 const INPUT: usize = 256 << 10;
 
 /// Most bytes that TLS may hold between a write and the socket.
 const OUTPUT_LIMIT: usize = 8 << 20;
-
-const BINDING_LABEL: &[u8] = b"EXPORTER-edt1";
 
 /// A connection used by one thread. Without a deadline every operation waits as long as it must.
 pub(super) struct Connection {
@@ -71,7 +70,7 @@ impl Connection {
             tls.pull(&mut raw)?;
         }
         if tls.session.alpn_protocol() != Some(ALPN) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the peer does not speak `edt/1`"));
+            return Err(invalid("the peer does not speak `edt/1`".to_owned()));
         }
         Ok(Self { socket, tls: Some(tls), deadline: Some(deadline) })
     }
@@ -87,7 +86,7 @@ impl Connection {
     pub(super) fn binding(&self) -> io::Result<Vec<u8>> {
         match &self.tls {
             None => Ok(Vec::new()),
-            Some(tls) => tls.session.export_keying_material(vec![0; 32], BINDING_LABEL, None).map_err(io::Error::other),
+            Some(tls) => tls.session.export_keying_material(vec![0; BINDING_LENGTH], BINDING_LABEL, None).map_err(io::Error::other),
         }
     }
 
@@ -104,17 +103,25 @@ impl Connection {
         }
     }
 
-    /// Reads a block that follows its length (u32 little endian), which may be at most `limit`.
-    pub(super) fn read_block(&mut self, limit: usize) -> io::Result<Vec<u8>> {
-        let mut length = [0; 4];
-        self.read_exact(&mut length)?;
-        let length = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
-        if length > limit {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a message of {length} bytes exceeds the limit of {limit}")));
+    /// Reads a message of the handshake, without its length prefix.
+    pub(super) fn read_message(&mut self) -> io::Result<Vec<u8>> {
+        let mut prefix = [0; 4];
+        self.read_exact(&mut prefix)?;
+        let length = usize::try_from(u32::from_le_bytes(prefix)).unwrap_or(usize::MAX);
+        if length > MAX_HANDSHAKE {
+            return Err(invalid(format!("a message of {length} bytes exceeds the limit of {MAX_HANDSHAKE}")));
         }
-        let mut block = vec![0; length];
-        self.read_exact(&mut block)?;
-        Ok(block)
+        let mut message = vec![0; length];
+        self.read_exact(&mut message)?;
+        Ok(message)
+    }
+
+    /// Reads what a connection begins with.
+    pub(super) fn read_role(&mut self) -> io::Result<(Role, [u8; PREAMBLE_LENGTH])> {
+        let mut preamble = [0; PREAMBLE_LENGTH];
+        self.read_exact(&mut preamble)?;
+        let role = Role::from_preamble(preamble).map_err(|refused| invalid(refused.to_string()))?;
+        Ok((role, preamble))
     }
 
     /// Tells the peer that nothing more will be sent; what was sent still arrives.
@@ -246,6 +253,23 @@ fn write_all_vectored(to: &mut impl Write, mut slices: &mut [IoSlice<'_>]) -> io
         }
     }
     Ok(())
+}
+
+/// Waits for the first byte of a connection, without taking it, and says whether it begins a TLS handshake.
+pub(super) fn begins_tls(socket: &TcpStream, deadline: Instant) -> io::Result<bool> {
+    let mut raw = Raw { socket, deadline: Some(deadline) };
+    let mut first = [0];
+    if let Some(left) = raw.left()? {
+        socket.set_read_timeout(Some(left))?;
+    }
+    match raw.attempt(|socket| socket.peek(&mut first))? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok(is_tls(first[0])),
+    }
+}
+
+fn invalid(text: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
 fn too_slow() -> io::Error {

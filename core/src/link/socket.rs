@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// How long a connection may take to be made, over all addresses of a name.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long all handshakes of a connection may take together.
+/// How long a server waits for all handshakes of a connection together.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 const KEEPALIVE: Duration = Duration::from_secs(30);
@@ -29,8 +29,9 @@ pub enum Use {
     Data,
 }
 
-/// Connects to the first address of a name that answers, in the resolver's order.
-pub fn connect(host: &str, port: u16) -> Result<TcpStream> {
+/// Connects to the first address of a name that answers, in the resolver's order; also says how long that one took, which is one round
+/// trip.
+pub fn connect(host: &str, port: u16) -> Result<(TcpStream, Duration)> {
     let unreachable = |cause: &dyn std::fmt::Display| {
         Error::new(ErrorKind::Unreachable, format!("could not connect to `{host}:{port}`")).with_cause(cause)
     };
@@ -44,8 +45,9 @@ pub fn connect(host: &str, port: u16) -> Result<TcpStream> {
         let left = u32::try_from(addresses.len()).unwrap_or(u32::MAX).saturating_sub(tried).max(1);
         // Each address gets its share of what is left, so that a silent first one cannot use up the time of a second that works.
         let patience = end.saturating_duration_since(Instant::now()) / left;
+        let began = Instant::now();
         match TcpStream::connect_timeout(address, patience.max(Duration::from_millis(1))) {
-            Ok(socket) => return Ok(socket),
+            Ok(socket) => return Ok((socket, began.elapsed())),
             Err(cause) => last = cause,
         }
     }
@@ -129,7 +131,7 @@ mod tests {
     #[test]
     fn a_connected_socket_takes_every_option() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let socket = connect("127.0.0.1", listener.local_addr().unwrap().port()).unwrap();
+        let (socket, _) = connect("127.0.0.1", listener.local_addr().unwrap().port()).unwrap();
         configure(&socket, Use::Control).unwrap();
         configure(&socket, Use::Data).unwrap();
         assert!(socket.nodelay().unwrap());

@@ -147,7 +147,7 @@ pub(super) fn lost(what: &str, cause: &io::Error) -> Error {
         _ => ErrorKind::ConnectionLost,
     };
     let text = match cause.kind() {
-        io::ErrorKind::UnexpectedEof => "the peer closed the connection early".to_owned(),
+        io::ErrorKind::UnexpectedEof => "the peer closed the connection".to_owned(),
         _ => cause.to_string(),
     };
     Error::new(kind, what).with_cause(text)

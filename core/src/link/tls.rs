@@ -1,5 +1,6 @@
 //! TLS 1.3 of edt: one cryptography library, no resumption, and certificates that are pinned instead of signed by someone.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -44,10 +45,8 @@ pub(super) fn client_config(verifier: Arc<Verifier>) -> Result<Arc<ClientConfig>
 }
 
 /// The name that goes into the client's greeting; what cannot be a name is replaced, as trust does not rest on it.
-pub(super) fn server_name(host: &str) -> Result<ServerName<'static>> {
-    ServerName::try_from(host.to_owned())
-        .or_else(|_| ServerName::try_from("edt"))
-        .map_err(|cause| Error::new(ErrorKind::InvalidInput, format!("could not use the host name `{host}`")).with_cause(cause))
+pub(super) fn server_name(host: &str) -> ServerName<'static> {
+    ServerName::try_from(host.to_owned()).unwrap_or_else(|_| IpAddr::V4(Ipv4Addr::UNSPECIFIED).into())
 }
 
 /// Accepts the pinned certificate, or any if none is pinned, and remembers which it saw. That the server holds the certificate's key
