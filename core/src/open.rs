@@ -226,10 +226,3 @@ pub(crate) fn local(path: &Path) -> Result<(LocalStore, RelativePath)> {
     let name = relative(path.strip_prefix(parent).unwrap_or(&path))?;
     Ok((LocalStore::open(parent, Symlinks::Keep)?, name))
 }
-
-impl From<&Remote> for Target {
-    fn from(remote: &Remote) -> Self {
-        Self { host: remote.host.clone(), port: remote.port, tls: remote.tls }
-    }
-}
-

@@ -45,6 +45,8 @@ pub(crate) struct Steering {
     pub(crate) account: Arc<Account>,
     pub(crate) cancel: Arc<Stop>,
     pub(crate) settings: Settings,
+    /// Begins with the transfer, so that all its sessions share one time line.
+    pub(crate) clock: SystemClock,
 }
 
 /// Runs one session to its end.
@@ -117,7 +119,7 @@ impl Caller {
                 .collect();
             let keeper = scope.spawn(|| self.keep_streams());
             let mut plant = CallerPlant { caller: self, cancel: &steering.cancel };
-            let outcome = control::run(&mut plant, optimizer, &steering.settings, &SystemClock::default());
+            let outcome = control::run(&mut plant, optimizer, steering.settings.clone(), &steering.clock);
             let results: Vec<Result<()>> = pumps
                 .into_iter()
                 .map(|pump| pump.join().unwrap_or_else(|_| Err(Error::new(ErrorKind::Io, "a session thread panicked"))))

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crossbeam_channel::Receiver;
 use parking_lot::Mutex;
 
-use crate::control::{Outcome, Settings};
+use crate::control::{Outcome, Settings, SystemClock};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::event::{Event, EventSender};
@@ -77,6 +77,7 @@ impl Transfer {
             account,
             cancel: Arc::clone(&cancel),
             settings: Settings { policy, interval: self.options.interval, events },
+            clock: SystemClock::new(),
         };
         let runner = Runner {
             optimizer: SharedOptimizer::new(self.optimizer, &self.options)?,
@@ -226,8 +227,8 @@ impl Runner {
         let totals = account.totals();
         self.steering.settings.events.send(Event::Finished(totals));
         result?;
-        let (failures, mut manifest) = account.close();
-        manifest.finish()?;
+        let (failures, manifest) = account.close();
+        let manifest = manifest.finish()?;
         Ok(Report {
             source: self.source,
             destination: self.destination,

@@ -63,7 +63,7 @@ pub struct Settings {
 }
 
 /// The account of the control loop.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Outcome {
     /// One entry an interval, thinned evenly to at most 2,000.
     pub timeline: Vec<Sampled>,
@@ -75,6 +75,19 @@ pub struct Outcome {
     pub advice: Vec<String>,
     /// Why the tuning ended before the transfer, if it did.
     pub tuning_error: Option<Error>,
+}
+
+impl Outcome {
+    /// Adds what a further session of the same transfer had.
+    pub fn extend(&mut self, later: Self) {
+        self.timeline.extend(later.timeline);
+        self.decisions.extend(later.decisions);
+        self.bottleneck = later.bottleneck.or(self.bottleneck);
+        if !later.advice.is_empty() {
+            self.advice = later.advice;
+        }
+        self.tuning_error = self.tuning_error.take().or(later.tuning_error);
+    }
 }
 
 /// Tunes `plant` until it is finished. `clock` counts from the beginning of the transfer.

@@ -150,7 +150,8 @@ impl Shared {
     }
 
     fn begin(&self, header: FileHeader, path: RelativePath) -> Result<TargetFile> {
-        let recovered = self.partials.take(&key::of_path(&RelativePath::from_bytes(&header.path)?));
+        let name = RelativePath::from_bytes(&header.path)?;
+        let recovered = self.partials.take(&key::of_path(&name));
         let fits = recovered.filter(|recovered| {
             let fits = recovered.identity == header.identity && recovered.size == header.size;
             if !fits {
@@ -164,7 +165,7 @@ impl Shared {
                 let number = self.partials.next_number();
                 self.journal(&Record::Begin {
                     number,
-                    path: header.path.clone(),
+                    path: name,
                     size: header.size,
                     identity: header.identity,
                     sparse: header.sparse,

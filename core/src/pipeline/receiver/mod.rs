@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use crate::buffer::{Budget, SlabPool};
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::{ControlSender, Frame, FrameSource};
-use crate::metrics::meter::StageMeter;
+use crate::metrics::StageMeter;
 use crate::options::{Digest, Fsync, Overwrite};
 use crate::path::RelativePath;
 use crate::pipeline::account::Account;
@@ -96,8 +96,8 @@ pub(crate) struct Shared {
     journal: Mutex<Option<Journal>>,
     acks: Acks,
     publishing: publish::Queue,
-    network: StageMeter,
-    write: StageMeter,
+    network: Arc<StageMeter>,
+    write: Arc<StageMeter>,
     written: AtomicU64,
     begun: Instant,
 }
@@ -215,10 +215,10 @@ impl Receiver {
 
     pub(crate) fn meters(&self) -> Meters {
         let shared = &self.shared;
-        let now = shared.begun.elapsed();
+        let now = Instant::now();
         let (buffer_free, buffer_capacity) = shared.pool.free();
         Meters {
-            at_us: u64::try_from(now.as_micros()).unwrap_or(u64::MAX),
+            at_us: u64::try_from(now.duration_since(shared.begun).as_micros()).unwrap_or(u64::MAX),
             network: shared.network.snapshot(now),
             write: shared.write.snapshot(now),
             buffer_free,

@@ -133,7 +133,7 @@ impl Shared {
 
     fn published(&self, header: &FileHeader, path: &RelativePath, done: DoneItem) {
         self.journal(&Record::Done(DoneRecord {
-            path: header.path.clone(),
+            path: RelativePath::from_bytes(&header.path).unwrap_or_default(),
             identity: header.identity,
             size: header.size,
             modified_ns: header.modified_ns,

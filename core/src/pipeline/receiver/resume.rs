@@ -121,8 +121,7 @@ impl Shared {
             let number = partial.number;
             match self.verify(&partial) {
                 Ok(verified) => {
-                    let path = RelativePath::from_bytes(&partial.path)?;
-                    self.partials.files.lock().insert(key::of_path(&path), verified);
+                    self.partials.files.lock().insert(key::of_path(&partial.path), verified);
                 }
                 Err(error) => {
                     tracing::info!(%error, "a partial file cannot be continued");
@@ -137,8 +136,7 @@ impl Shared {
     fn tell_done(&self, done: Vec<DoneRecord>) -> Result<()> {
         let base = self.base.lock().clone();
         let stands = |record: &DoneRecord| {
-            let Ok(path) = RelativePath::from_bytes(&record.path) else { return false };
-            self.store.stat(&base.join(&path)).is_ok_and(|entry| {
+            self.store.stat(&base.join(&record.path)).is_ok_and(|entry| {
                 entry.kind == EntryKind::File
                     && entry.size == record.size
                     && (record.modified_ns.is_none() || entry.modified_ns == record.modified_ns)
@@ -170,7 +168,7 @@ impl Shared {
     }
 
     fn verify(&self, partial: &RecoveredFile) -> Result<Verified> {
-        let path = self.target(&partial.path)?;
+        let path = self.base.lock().join(&partial.path);
         let resume = Some(Partial { key: self.key.clone(), number: partial.number });
         let new = NewFile { path, size: partial.size, sparse: partial.sparse, resume };
         let writer = self.store.create(&new)?;

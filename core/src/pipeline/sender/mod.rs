@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use crate::buffer::{Budget, Slab, SlabPool};
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::{ControlSender, FrameSink};
-use crate::metrics::meter::StageMeter;
+use crate::metrics::StageMeter;
 use crate::pipeline::account::Account;
 use crate::pipeline::frames::FrameBuffer;
 use crate::pipeline::limiter::Limiter;
@@ -89,8 +89,8 @@ pub(crate) struct Shared {
     pipelining: AtomicU16,
     streams: Arc<Streams>,
     limiter: Limiter,
-    read: StageMeter,
-    network: StageMeter,
+    read: Arc<StageMeter>,
+    network: Arc<StageMeter>,
     tcp: Mutex<HashMap<u16, TcpMeters>>,
     begun: Instant,
     sent: AtomicU64,
@@ -299,14 +299,14 @@ impl Shared {
     }
 
     fn meters(&self) -> Meters {
-        let now = self.begun.elapsed();
+        let now = Instant::now();
         let (buffer_free, buffer_capacity) = self.pool.free();
         let left = self.queue.left();
         let tcp = self.tcp.lock();
         let sum = |f: fn(&TcpMeters) -> u64| tcp.values().map(f).sum::<u64>();
         let rtts = tcp.values().filter(|tcp| tcp.rtt_us > 0).count() as u64;
         Meters {
-            at_us: u64::try_from(now.as_micros()).unwrap_or(u64::MAX),
+            at_us: u64::try_from(now.duration_since(self.begun).as_micros()).unwrap_or(u64::MAX),
             read: self.read.snapshot(now),
             network: self.network.snapshot(now),
             buffer_free,
