@@ -8,7 +8,6 @@ SHELL := bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMPS := target/stamps
 
 RUST := Cargo.toml Cargo.lock clippy.toml $(shell find core python -name '*.rs' -o -name Cargo.toml -o -name '*.bin' -o -name '*.hex' 2>/dev/null)
 PACKAGE := pyproject.toml README.md $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed 2>/dev/null)
@@ -17,20 +16,20 @@ MYPY := $(BIN)/mypy --strict
 
 .PHONY: build demo test test-long bench docs fmt lint clean
 
-build: target/release/edt $(STAMPS)/package
+build: target/release/edt $(VENV)/.package
 
 target/release/edt: $(RUST)
 	cargo build --release --locked -p edt-cli
 	@touch $@
 
-$(STAMPS)/venv:
+$(VENV)/.made:
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 10), "edt needs Python 3.10 or newer"'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	@mkdir -p $(@D) && touch $@
+	@touch $@
 
 # pip builds in place, so the wheel shares the compiled dependencies of the command line.
-$(STAMPS)/package: $(STAMPS)/venv $(RUST) $(PACKAGE)
+$(VENV)/.package: $(VENV)/.made $(RUST) $(PACKAGE)
 	$(BIN)/python -m pip install --quiet '.[dev]'
 	@touch $@
 
@@ -50,12 +49,12 @@ bench: build
 docs: build
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --workspace
 
-fmt: $(STAMPS)/package
+fmt: $(VENV)/.package
 	cargo fmt --all
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-lint: $(STAMPS)/package
+lint: $(VENV)/.package
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --workspace
