@@ -39,7 +39,11 @@ def measure(name: str, *, quick: bool) -> bool:
     """Runs one benchmark, keeps and prints what it found; true if every bar is met."""
     print(f"{name} ...", flush=True)
     begin = time.monotonic()
-    outcome = BENCHMARKS[name](quick)
+    try:
+        outcome = BENCHMARKS[name](quick)
+    except RuntimeError as error:
+        print(f"  failed: {error}", file=sys.stderr, flush=True)
+        return False
     passed = results.keep(outcome)
     for figure in outcome.figures:
         mark = {True: "ok", False: "MISSED", None: ""}[figure.passed]

@@ -76,13 +76,23 @@ def keep(outcome: Outcome) -> bool:
 
 def facts() -> dict[str, Any]:
     """The machine, the commit and the versions behind a measurement."""
-    dirty = "+changes" if output("git", "status", "--porcelain", "--untracked-files=no") else ""
+    changes = output(
+        "git",
+        "status",
+        "--porcelain",
+        "--untracked-files=no",
+        "--",
+        ".",
+        ":!benchmarks/results",
+        ":!benchmarks/RESULTS.md",
+    )
+    dirty = "+changes" if changes else ""
     return {
         "machine": {
             "cpu": processor(),
             "cores": os.cpu_count(),
             "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
-            "system": f"{platform.system()} {platform.release()}",
+            "system": f"{platform.system()} {platform.release().split('-')[0]}",
         },
         "commit": output("git", "rev-parse", "--short=12", "HEAD") + dirty,
         "versions": {
