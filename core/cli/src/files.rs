@@ -1,5 +1,6 @@
 //! `edt ls`, `edt stat` and `edt rm`: looking at and removing files of any endpoint.
 
+use std::fmt::Write as _;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 
 use edt::endpoint::Location;
@@ -11,10 +12,11 @@ use serde_json::{Value, json};
 
 use crate::args::{ListArgs, RemoveArgs, StatArgs};
 use crate::exit::Exit;
+use crate::sources::endpoint;
 use crate::terminal::{complain, printable};
 
 pub(crate) fn list(args: &ListArgs) -> anyhow::Result<Exit> {
-    let mut files = Files::open(&Endpoint::new(&args.url), &args.connect.options())?;
+    let mut files = Files::open(&endpoint(&args.url)?, &args.connect.options())?;
     let mut out = BufWriter::new(io::stdout().lock());
     let mut exit = Exit::Complete;
     for entry in files.list(depth(args.recursive))? {
@@ -33,7 +35,7 @@ pub(crate) fn list(args: &ListArgs) -> anyhow::Result<Exit> {
 }
 
 pub(crate) fn stat(args: &StatArgs) -> anyhow::Result<Exit> {
-    let mut files = Files::open(&Endpoint::new(&args.url), &args.connect.options())?;
+    let mut files = Files::open(&endpoint(&args.url)?, &args.connect.options())?;
     let entry = files.stat(&RelativePath::root())?;
     if args.json {
         writeln!(io::stdout(), "{}", as_json(&entry))?;
@@ -46,7 +48,7 @@ pub(crate) fn stat(args: &StatArgs) -> anyhow::Result<Exit> {
 pub(crate) fn remove(args: &RemoveArgs) -> anyhow::Result<Exit> {
     let mut failed = Vec::new();
     for url in &args.urls {
-        let endpoint = Endpoint::new(url);
+        let endpoint = endpoint(url)?;
         refuse_root(&endpoint)?;
         let removed = Files::open(&endpoint, &args.connect.options())
             .and_then(|mut files| files.remove(&RelativePath::root(), depth(args.recursive)));
@@ -110,13 +112,13 @@ fn long(entry: &Entry) -> String {
 fn described(url: &str, entry: &Entry) -> String {
     let mut text = format!("url       {}\nkind      {}\nsize      {} bytes\n", printable(url), kind(&entry.kind), entry.size);
     if let Some(time) = entry.modified_ns {
-        text.push_str(&format!("modified  {} UTC\n", utc(time)));
+        let _ = writeln!(text, "modified  {} UTC", utc(time));
     }
     if let Some(mode) = entry.mode {
-        text.push_str(&format!("mode      {:04o} {}\n", mode & 0o7777, permissions(mode)));
+        let _ = writeln!(text, "mode      {:04o} {}", mode & 0o7777, permissions(mode));
     }
     if let EntryKind::Symlink(target) = &entry.kind {
-        text.push_str(&format!("target    {}\n", printable(&String::from_utf8_lossy(target))));
+        let _ = writeln!(text, "target    {}", printable(&String::from_utf8_lossy(target)));
     }
     text
 }

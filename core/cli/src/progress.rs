@@ -5,6 +5,7 @@
 //! streams 4/6/4 (read/network/write)  files 120 of 400  limited by network
 //! ```
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use edt::Event;
@@ -90,7 +91,7 @@ impl View {
         if !self.planned.complete {
             return format!("{done} of {all} so far, listing  {rate}");
         }
-        let percent = if self.planned.bytes == 0 { 100 } else { self.done() * 100 / self.planned.bytes };
+        let percent = (self.done() * 100).checked_div(self.planned.bytes).unwrap_or(100);
         let left = self.left().map_or_else(String::new, |left| format!("  {} left", duration(left)));
         format!("{percent:>3} %  {done} of {all}  {rate}{left}")
     }
@@ -110,10 +111,10 @@ impl View {
             workers.read, workers.network, workers.write, self.planned.items
         );
         if totals.failed > 0 {
-            text.push_str(&format!("  failed {}", totals.failed));
+            let _ = write!(text, "  failed {}", totals.failed);
         }
         if let Some(stage) = sampled.bottleneck {
-            text.push_str(&format!("  limited by {}", stage.name()));
+            let _ = write!(text, "  limited by {}", stage.name());
         }
         text
     }

@@ -1,4 +1,5 @@
-//! Patterns among the sources of `edt cp`, expanded where the files are: on Windows, in quotes and on servers no shell does it.
+//! Endpoints as arguments name them. Patterns among the sources of `edt cp` are expanded where the files are: on Windows, in quotes and
+//! on servers no shell does it.
 
 use edt::endpoint::Location;
 use edt::files::Files;
@@ -8,6 +9,12 @@ use edt::{Endpoint, Error, ErrorKind, Result, TransferOptions};
 use globset::{GlobBuilder, GlobMatcher};
 
 const SPECIAL: [char; 3] = ['*', '?', '['];
+
+/// Takes a path or URL, and refuses at once what can be no endpoint.
+pub(crate) fn endpoint(text: &str) -> Result<Endpoint> {
+    let endpoint = Endpoint::new(text);
+    endpoint.resolve().map(|_| endpoint)
+}
 
 /// The endpoints that the sources name; a pattern stands for all that it matches, in order.
 pub(crate) fn expand(sources: &[String], options: &TransferOptions) -> Result<Vec<Endpoint>> {

@@ -7,16 +7,15 @@ use edt::TransferOptions;
 use edt::options::{Plain, SecretSource};
 
 #[derive(Debug, Default, Args)]
-#[command(next_help_heading = "Security")]
 pub(crate) struct ConnectArgs {
     /// Read the shared secret from the first line of FILE (default: `EDT_TOKEN`, then `token` in the configuration directory)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Security")]
     pub(crate) token_file: Option<PathBuf>,
     /// Go without encryption beyond loopback too; the server must say so as well (default: encrypted beyond loopback)
-    #[arg(long)]
+    #[arg(long, help_heading = "Security")]
     pub(crate) plain: bool,
     /// Keep the pinned identities of servers in FILE (default: `known_hosts` in the configuration directory)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Security")]
     pub(crate) known_hosts: Option<PathBuf>,
 }
 

@@ -15,14 +15,15 @@ use crate::exit::EXIT_CODES;
 
 const EXAMPLES: &str = "\
 `cp SRC DST` copies a file to a file, or a directory's content into DST; several sources need a directory, in which each keeps its name.
-A pattern in quotes is expanded at the source: 'edt://host/runs/*.h5'. Files appear under their names only complete and verified, and
-the same command run again sends only what is missing.
+A pattern in quotes is expanded at the source: 'edt://host/runs/*.h5'. Files appear under their names only complete and verified, and the same command run again sends only what is missing.
 
 Examples:
   edt cp results/ edt://host/results/
   edt cp --sync --exclude '*.tmp' data/ edt://host/data/
   edt cp --limit-rate 800Mbit edt://host/archive/ archive/";
 
+// Each flag of the command line is a bool.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Args)]
 #[command(after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(crate) struct CopyArgs {

@@ -5,7 +5,7 @@ use super::Finding;
 pub(super) fn examine() -> Vec<Finding> {
     let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let mut findings = vec![processors(count)];
-    findings.extend(features().into_iter().map(feature));
+    findings.extend(features().iter().map(feature));
     findings
 }
 
@@ -26,7 +26,7 @@ struct Feature {
     work: &'static str,
 }
 
-fn feature(feature: Feature) -> Finding {
+fn feature(feature: &Feature) -> Finding {
     if feature.present {
         Finding::good(feature.name, "present", format!("{} runs in hardware", feature.work))
     } else {
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_missing_instruction_set_says_what_is_slow() {
-        let finding = feature(Feature { name: "cpu aes", present: false, work: "encryption" });
+        let finding = feature(&Feature { name: "cpu aes", present: false, work: "encryption" });
         assert_eq!(finding.verdict, Verdict::Limits);
         assert!(finding.meaning.starts_with("encryption runs in software") && finding.mend.is_some());
     }

@@ -84,8 +84,8 @@ fn qdisc(text: &str) -> Finding {
     if text.starts_with("fq") {
         return Finding::good(name, text, "streams share the link evenly");
     }
-    Finding::notice(name, text, "streams queue behind each other; fq shares the link evenly and paces better than the socket can")
-        .mend("sudo sysctl -w net.core.default_qdisc=fq (for interfaces that come up later)")
+    Finding::notice(name, text, "streams queue behind each other; fq, set before an interface comes up, shares the link evenly")
+        .mend("sudo sysctl -w net.core.default_qdisc=fq")
 }
 
 /// A feature of TCP that is on unless someone turned it off.
