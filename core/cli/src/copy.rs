@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
 
 use anyhow::Context as _;
 use edt::event::Failure;
@@ -30,7 +31,7 @@ enum Ending<'a> {
 
 pub(crate) fn run(args: &CopyArgs) -> anyhow::Result<Exit> {
     // Opened first: a report that cannot be written is known before hours of transfer.
-    let mut report_file = args.report.as_ref().map(File::create).transpose().with_context(|| report_place(args))?;
+    let mut report_file = args.report.as_deref().map(create_report).transpose()?;
     let result = transfer(args);
     let ending = match &result {
         Ok(report) => Ending::Report(report),
@@ -38,7 +39,7 @@ pub(crate) fn run(args: &CopyArgs) -> anyhow::Result<Exit> {
     };
     if let Some(file) = &mut report_file {
         let text = serde_json::to_string_pretty(&ending)?;
-        writeln!(file, "{text}").with_context(|| report_place(args))?;
+        writeln!(file, "{text}").context("could not write the report")?;
     }
     if args.json {
         writeln!(io::stdout(), "{}", serde_json::to_string(&ending)?)?;
@@ -176,9 +177,12 @@ fn told(event: &Event) -> Option<String> {
     }
 }
 
-fn report_place(args: &CopyArgs) -> String {
-    let path = args.report.as_deref().unwrap_or_else(|| std::path::Path::new("-"));
-    format!("could not write the report to `{}`", path.display())
+fn create_report(path: &Path) -> edt::Result<File> {
+    File::create(path).map_err(|cause| {
+        edt::Error::new(ErrorKind::InvalidInput, format!("could not create the report `{}`", path.display()))
+            .with_cause(cause)
+            .with_hint("name a file that can be written, in a directory that exists")
+    })
 }
 
 #[cfg(test)]

@@ -22,8 +22,8 @@ pub(crate) fn list(args: &ListArgs) -> anyhow::Result<Exit> {
     for entry in files.list(depth(args.recursive))? {
         match entry {
             Ok(entry) if args.json => writeln!(out, "{}", as_json(&entry))?,
-            Ok(entry) if args.long => line(&mut out, &long(&entry), &entry)?,
-            Ok(entry) => line(&mut out, "", &entry)?,
+            Ok(entry) if args.long => line(&mut out, &args.url, &long(&entry), &entry)?,
+            Ok(entry) => line(&mut out, &args.url, "", &entry)?,
             Err(error) => {
                 complain(&error.into());
                 exit = Exit::Incomplete;
@@ -85,10 +85,10 @@ fn depth(recursive: bool) -> Depth {
     if recursive { Depth::Tree } else { Depth::One }
 }
 
-/// Writes the name behind `before`: its own bytes into a pipe or file, without control characters on a terminal.
-fn line(out: &mut impl Write, before: &str, entry: &Entry) -> io::Result<()> {
+/// Writes the name behind `before`, the URL where it names the file itself: its own bytes into a pipe or file, without control characters on a terminal.
+fn line(out: &mut impl Write, url: &str, before: &str, entry: &Entry) -> io::Result<()> {
     out.write_all(before.as_bytes())?;
-    let name: &[u8] = if entry.path.is_root() { b"." } else { entry.path.as_bytes() };
+    let name: &[u8] = if entry.path.is_root() { url.as_bytes() } else { entry.path.as_bytes() };
     if io::stdout().is_terminal() {
         out.write_all(printable(&String::from_utf8_lossy(name)).as_bytes())?;
     } else {
@@ -195,7 +195,7 @@ mod tests {
 
     fn written(before: &str, entry: &Entry) -> String {
         let mut out = Vec::new();
-        line(&mut out, before, entry).unwrap();
+        line(&mut out, "edt://h/f", before, entry).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -219,6 +219,11 @@ mod tests {
         let link = entry(EntryKind::Symlink(b"t".as_slice().into()));
         assert!(written(&long(&link), &link).ends_with(" a/b -> t\n"));
         assert_eq!(as_json(&link)["target"], "t");
+    }
+
+    #[test]
+    fn a_file_that_is_listed_itself_has_the_name_it_was_given() {
+        assert_eq!(written("", &Entry { path: RelativePath::root(), ..entry(EntryKind::File) }), "edt://h/f\n");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Ctrl-C and termination: the first asks the running command to stop cleanly, the second ends the process.
+//! Ctrl-C and termination: the first asks the running command to stop cleanly, the second ends the process with exit code 130.
 
 use std::sync::Once;
 
@@ -15,13 +15,18 @@ static INSTALL: Once = Once::new();
 /// Keeps an action in place; dropping it makes the next signal end the process.
 pub(crate) struct Guard;
 
-/// Runs `action` at the first signal and shows `message`; the next signal ends the process with exit code 130.
+/// Makes a signal end the process with exit code 130, until an action says better.
+pub(crate) fn prepare() {
+    INSTALL.call_once(install);
+}
+
+/// Shows `message` and runs `action` at the first signal; the next one ends the process.
 pub(crate) fn on_interrupt(message: &'static str, action: impl Fn() + Send + 'static) -> Guard {
     *ACTION.lock() = Some(Box::new(move || {
         terminal::say(message);
         action();
     }));
-    INSTALL.call_once(install);
+    prepare();
     Guard
 }
 

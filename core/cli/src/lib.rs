@@ -22,7 +22,7 @@ use exit::Exit;
 
 /// Runs one command line, program name first, and answers with the exit code.
 ///
-/// It ends the process itself in one case only: a second Ctrl-C. May be called again in the same process.
+/// It ends the process itself in one case only: Ctrl-C while nothing can be stopped cleanly, or pressed again. May be called again in the same process.
 pub fn main_from<I, T>(arguments: I) -> i32
 where
     I: IntoIterator<Item = T>,
@@ -37,6 +37,7 @@ where
         }
     };
     terminal::start_log(&cli.command);
+    interrupt::prepare();
     let exit = run(cli.command).unwrap_or_else(|error| {
         terminal::complain(&error);
         Exit::of(&error)

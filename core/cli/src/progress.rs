@@ -18,6 +18,8 @@ use crate::terminal;
 /// The weight of the newest interval in the rate that is shown.
 const NEWEST: f64 = 0.3;
 
+const TEMPLATE: &str = "{wide_bar} {prefix}\n{wide_msg}";
+
 /// The display. Dropping it removes it from the terminal.
 pub(crate) struct Progress {
     bar: ProgressBar,
@@ -27,7 +29,7 @@ pub(crate) struct Progress {
 impl Progress {
     pub(crate) fn start() -> Self {
         let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{bar:30} {prefix}\n{msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
+        let style = ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar());
         bar.set_style(style.progress_chars("━╸ "));
         terminal::set_bar(Some(bar.clone()));
         let progress = Self { bar, view: View::default() };
@@ -43,7 +45,8 @@ impl Progress {
 
     fn draw(&self) {
         self.bar.set_length(self.view.planned.bytes.max(1));
-        self.bar.set_position(self.view.done());
+        // Without the whole length a bar would say nothing.
+        self.bar.set_position(if self.view.planned.complete { self.view.done() } else { 0 });
         self.bar.set_prefix(self.view.amounts());
         self.bar.set_message(self.view.stages());
         self.bar.tick();
@@ -187,6 +190,11 @@ mod tests {
         let mut view = view(true);
         view.observe(&sampled(0.0, 500_000_000));
         assert!((view.rate.unwrap() - 87.5e6).abs() < 1.0);
+    }
+
+    #[test]
+    fn the_template_is_understood() {
+        assert!(ProgressStyle::with_template(TEMPLATE).is_ok());
     }
 
     #[test]

@@ -43,7 +43,12 @@ pub(crate) fn printable(text: &str) -> String {
 /// Starts the log on standard error, as `EDT_LOG` asks; a server tells more unasked.
 pub(crate) fn start_log(command: &Command) {
     let default = if matches!(command, Command::Serve(_)) { "info" } else { "warn" };
-    let filter = EnvFilter::try_from_env("EDT_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    let filter = EnvFilter::try_from_env("EDT_LOG").unwrap_or_else(|error| {
+        if std::env::var_os("EDT_LOG").is_some_and(|value| !value.is_empty()) {
+            say(&format!("warning: could not use `EDT_LOG`: {error}\nhint: write a level, or `module=level` separated by commas"));
+        }
+        EnvFilter::new(default)
+    });
     // A second call in one process finds a log in place.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)

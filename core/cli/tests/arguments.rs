@@ -61,6 +61,7 @@ fn what_cannot_be_used_is_a_usage_error() {
         "rm -r /",
         "rm edt://host/",
         "verify manifest",
+        "verify no-such-manifest .",
         "completions nushell-of-the-future",
     ] {
         let ended = world.edt(wrong);
@@ -147,7 +148,7 @@ fn doctor_tells_people_and_programs_the_same() {
 fn a_report_that_cannot_be_written_is_known_before_the_transfer() {
     let world = World::new();
     world.write("src", "x");
-    let err = world.edt("cp --report no/such/directory/report.json src dst").expect(1).err;
+    let err = world.edt("cp --report no/such/directory/report.json src dst").expect(2).err;
     assert!(err.contains("no/such/directory/report.json"), "{err}");
     assert!(!world.exists("dst"));
 }

@@ -27,8 +27,7 @@ Environment:
 /// Moves trees of files between endpoints as fast as the path allows, and tunes itself while it does.
 #[derive(Debug, Parser)]
 #[command(name = "edt", version, about, max_term_width = 120)]
-#[command(arg_required_else_help = true, disable_help_subcommand = false)]
-#[command(after_help = format!("{ENVIRONMENT}\n\n{EXIT_CODES}"))]
+#[command(arg_required_else_help = true, after_help = format!("{ENVIRONMENT}\n\n{EXIT_CODES}"))]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -8,12 +8,14 @@ use super::Finding;
 const LITTLE: u64 = 10_000_000_000;
 
 pub(super) fn examine() -> Vec<Finding> {
-    let mut findings: Vec<Finding> = free().map(space).into_iter().collect();
-    #[cfg(target_os = "linux")]
-    if let (Some(mounts), Ok(path)) = (super::read("/proc/self/mountinfo"), std::env::current_dir()) {
-        findings.extend(mount::kind(&mounts, &path.to_string_lossy()).map(mount::finding));
-    }
-    findings
+    [
+        free().map(space),
+        #[cfg(target_os = "linux")]
+        mount::examine(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn free() -> Option<u64> {
@@ -34,8 +36,14 @@ fn space(free: u64) -> Finding {
 mod mount {
     use super::Finding;
 
+    pub(super) fn examine() -> Option<Finding> {
+        let mounts = crate::doctor::read("/proc/self/mountinfo")?;
+        let path = std::env::current_dir().ok()?;
+        kind(&mounts, &path.to_string_lossy()).map(finding)
+    }
+
     /// The type of the file system that holds a path: that of the mount point with the longest common beginning, the last of equals.
-    pub(super) fn kind<'a>(mounts: &'a str, path: &str) -> Option<&'a str> {
+    fn kind<'a>(mounts: &'a str, path: &str) -> Option<&'a str> {
         let mut best: Option<(usize, &str)> = None;
         for line in mounts.lines() {
             let Some((before, after)) = line.split_once(" - ") else { continue };
@@ -48,7 +56,7 @@ mod mount {
         best.map(|(_, kind)| kind)
     }
 
-    pub(super) fn finding(kind: &str) -> Finding {
+    fn finding(kind: &str) -> Finding {
         let name = "file system here";
         match kind {
             "tmpfs" | "ramfs" => Finding::notice(name, kind, "files take memory, and are gone after a restart")
@@ -66,6 +74,35 @@ mod mount {
             _ => Finding::good(name, kind, "limits nothing by its kind"),
         }
     }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+        use crate::doctor::Verdict;
+
+        #[test]
+        fn the_innermost_mount_holds_a_path() {
+            let mounts = "\
+22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+30 22 0:30 / /data rw - nfs4 server:/x rw
+31 22 0:31 / /data/scratch rw master:2 - lustre mgs:/s rw
+32 22 0:32 / /tmp rw - tmpfs tmpfs rw";
+            let kind = |path| kind(mounts, path);
+            assert_eq!(kind("/home/x"), Some("ext4"));
+            assert_eq!(kind("/data"), Some("nfs4"));
+            assert_eq!(kind("/database"), Some("ext4"));
+            assert_eq!(kind("/data/scratch/y"), Some("lustre"));
+            assert_eq!(super::kind("", "/"), None);
+        }
+
+        #[test]
+        fn slow_kinds_are_noticed() {
+            for kind in ["tmpfs", "nfs4", "fuse.sshfs", "overlay"] {
+                assert_eq!(finding(kind).verdict, Verdict::Notice, "{kind}");
+            }
+            assert_eq!(finding("lustre").verdict, Verdict::Good);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -76,30 +113,5 @@ mod tests {
     #[test]
     fn little_room_is_noticed() {
         assert_eq!([space(1_000).verdict, space(LITTLE).verdict], [Verdict::Notice, Verdict::Good]);
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn the_innermost_mount_holds_a_path() {
-        let mounts = "\
-22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
-30 22 0:30 / /data rw - nfs4 server:/x rw
-31 22 0:31 / /data/scratch rw master:2 - lustre mgs:/s rw
-32 22 0:32 / /tmp rw - tmpfs tmpfs rw";
-        let kind = |path| mount::kind(mounts, path);
-        assert_eq!(kind("/home/x"), Some("ext4"));
-        assert_eq!(kind("/data"), Some("nfs4"));
-        assert_eq!(kind("/database"), Some("ext4"));
-        assert_eq!(kind("/data/scratch/y"), Some("lustre"));
-        assert_eq!(mount::kind("", "/"), None);
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn slow_kinds_are_noticed() {
-        for kind in ["tmpfs", "nfs4", "fuse.sshfs", "overlay"] {
-            assert_eq!(mount::finding(kind).verdict, Verdict::Notice, "{kind}");
-        }
-        assert_eq!(mount::finding("lustre").verdict, Verdict::Good);
     }
 }

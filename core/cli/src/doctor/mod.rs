@@ -75,14 +75,16 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<Exit> {
 }
 
 fn examine() -> Vec<Finding> {
-    let mut findings = processor::examine();
-    #[cfg(target_os = "linux")]
-    findings.extend(resources::examine());
-    #[cfg(unix)]
-    findings.extend(disk::examine());
-    #[cfg(target_os = "linux")]
-    findings.extend(tcp::examine());
-    findings
+    [
+        processor::examine(),
+        #[cfg(target_os = "linux")]
+        resources::examine(),
+        #[cfg(unix)]
+        disk::examine(),
+        #[cfg(target_os = "linux")]
+        tcp::examine(),
+    ]
+    .concat()
 }
 
 fn render(findings: &[Finding]) -> String {
