@@ -9,7 +9,7 @@ fn world_with_tree() -> World {
     let world = World::new();
     world.write("src/a.txt", "alpha");
     world.write("src/sub/b.bin", vec![7; 300_000]);
-    std::fs::create_dir(world.path("root")).unwrap();
+    world.make_directory("root");
     world
 }
 

@@ -1,6 +1,7 @@
 //! Runs the binary in an environment of its own: an empty configuration directory and a known secret.
 
-#![allow(dead_code)] // each test program uses a part of this
+// Each test program uses a part of this, and a test that cannot be set up fails.
+#![allow(dead_code, clippy::unwrap_used)]
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -34,6 +35,10 @@ impl World {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, content).unwrap();
+    }
+
+    pub(crate) fn make_directory(&self, name: &str) {
+        std::fs::create_dir(self.path(name)).unwrap();
     }
 
     pub(crate) fn read(&self, name: &str) -> String {
