@@ -89,6 +89,8 @@ impl Account {
         if !skipped.wanted {
             return self.skipped(&skipped.path, skipped.size);
         }
+        add(&self.counters.files_done, 1);
+        add(&self.counters.bytes_done, skipped.size);
         let path = crate::path::RelativePath::from_bytes(&skipped.path).unwrap_or_default();
         self.record(&ManifestEntry { path, size: skipped.size, modified_ns: None, mode: None, crc64nvme: 0, blake3: None });
     }
