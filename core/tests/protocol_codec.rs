@@ -1,5 +1,7 @@
 //! The wire codec: round trips, and what it makes of hostile bytes.
 
+#![allow(clippy::unwrap_used)]
+
 mod samples;
 
 use edt::ErrorKind;

@@ -1,5 +1,7 @@
 //! Golden bytes: what version 1 puts on the wire, which never changes. `EDT_WRITE_GOLDEN=1` writes the files of a new kind of message.
 
+#![allow(clippy::unwrap_used)]
+
 mod samples;
 
 use std::fmt::Write as _;

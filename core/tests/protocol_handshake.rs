@@ -1,5 +1,7 @@
 //! The handshake by hand: who gets in, who does not, and what both are told.
 
+#![allow(clippy::unwrap_used)]
+
 use edt::ErrorKind;
 use edt::protocol::VERSION;
 use edt::protocol::handshake::{
