@@ -1,5 +1,7 @@
 //! Golden bytes: what version 1 puts on the wire, which never changes. `EDT_WRITE_GOLDEN=1` writes the files of a new kind of message.
 
+#![allow(clippy::unwrap_used)]
+
 mod samples;
 
 use std::fmt::Write as _;
@@ -9,10 +11,11 @@ use edt::protocol::frame::pack_item;
 use edt::protocol::handshake::{ClientHello, Limits, ServerHandshake, SessionId, StreamDirection, StreamHello, refuse};
 use edt::protocol::hex;
 
+/// Encodings by name.
 type Named = Vec<(&'static str, Vec<u8>)>;
 
 /// Compares with the lines `name: hexadecimal digits` of a golden file.
-fn compare(name: &str, encodings: Named) {
+fn compare(name: &str, encodings: &Named) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.hex"));
     let text = encodings.iter().fold(String::new(), |mut text, (name, bytes)| {
         let _ = writeln!(text, "{name}: {}", hex(bytes));
@@ -32,7 +35,7 @@ fn compare(name: &str, encodings: Named) {
 #[test]
 fn frames_are_what_they_were() {
     let frames = samples::frames().into_iter();
-    compare("frames", frames.map(|(name, header, payload)| (name, [&header.encode()[..], &payload].concat())).collect());
+    compare("frames", &frames.map(|(name, header, payload)| (name, [&header.encode()[..], &payload].concat())).collect());
 }
 
 #[test]
@@ -42,12 +45,12 @@ fn a_pack_is_what_it_was() {
     assert!(pack_item(&mut space, &mut used, &samples::file_header(), b"12345"));
     assert!(pack_item(&mut space, &mut used, &samples::symlink(), b""));
     space.truncate(used);
-    compare("pack", vec![("file-and-symlink", space)]);
+    compare("pack", &vec![("file-and-symlink", space)]);
 }
 
 #[test]
 fn messages_are_what_they_were() {
-    compare("messages", samples::messages().into_iter().map(|(name, message)| (name, message.encode_with_length())).collect());
+    compare("messages", &samples::messages().into_iter().map(|(name, message)| (name, message.encode_with_length())).collect());
 }
 
 #[test]
@@ -64,7 +67,7 @@ fn the_handshake_is_what_it_was() {
     let refusal = refuse(&edt::Error::new(edt::ErrorKind::Refused, "could not let the caller in").with_cause("a cause").with_hint("a hint"));
     compare(
         "handshake",
-        vec![
+        &vec![
             ("hello", hello),
             ("welcome", welcome),
             ("authenticate", authenticate),

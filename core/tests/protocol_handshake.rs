@@ -1,12 +1,13 @@
 //! The handshake by hand: who gets in, who does not, and what both are told.
 
+#![allow(clippy::unwrap_used)]
+
 use edt::ErrorKind;
 use edt::protocol::VERSION;
 use edt::protocol::handshake::{
-    ClientHello, Limits, Refusal, Role, ServerHandshake, SessionId, StreamDirection, StreamHello, UnverifiedStreamHello, is_tls, read_length,
-    refuse,
+    Accepted, ClientHello, Established, Handshake, Hello, Limits, Refusal, Role, ServerHandshake, SessionId, StreamDirection, StreamHello,
+    UnverifiedStreamHello, is_tls, read_length, refuse,
 };
-use edt::protocol::handshake::{Established, Handshake, Hello};
 use proptest::prelude::*;
 
 const LIMITS: Limits = Limits { max_streams: 64, buffer: 96 << 20, read_only: true };
@@ -23,13 +24,13 @@ fn message(bytes: &[u8]) -> &[u8] {
 type Side<'a> = (&'a [u8], &'a [u8]);
 
 /// Runs a whole handshake; the client's side first.
-fn shake(client: Side<'_>, server: Side<'_>) -> Result<(Established, Established), (edt::Error, edt::Error)> {
+fn shake(client: Side<'_>, server: Side<'_>) -> Result<(Established, Established), Box<(edt::Error, edt::Error)>> {
     let (hello, waiting) = ClientHello::new([1; 32], "client 1");
     let (welcome, server_waiting) = ServerHandshake::on_hello(message(&hello), [2; 32], SESSION, "server 1").unwrap();
     let (proof, waiting) = waiting.on_welcome(message(&welcome), client.0, client.1).unwrap();
     match server_waiting.on_authenticate(message(&proof), server.0, server.1, LIMITS) {
         Ok((accepted, at_server)) => Ok((waiting.on_accepted(message(&accepted)).unwrap(), at_server)),
-        Err(Refusal { error, reply }) => Err((waiting.on_accepted(message(&reply)).unwrap_err(), error)),
+        Err(Refusal { error, reply }) => Err(Box::new((waiting.on_accepted(message(&reply)).unwrap_err(), error))),
     }
 }
 
@@ -49,7 +50,7 @@ fn sides_with_the_same_secret_agree() {
 #[test]
 fn a_wrong_secret_or_another_tls_connection_is_refused_alike_at_both_sides() {
     for (client, server) in [((&b"a"[..], &[9u8; 32][..]), (&b"b"[..], &[9u8; 32][..])), ((b"a", &[9; 32]), (b"a", &[8; 32])), ((b"a", b""), (b"a", &[8; 32]))] {
-        let (at_client, at_server) = shake(client, server).unwrap_err();
+        let (at_client, at_server) = *shake(client, server).unwrap_err();
         assert_eq!((at_client.kind(), at_server.kind()), (ErrorKind::Refused, ErrorKind::Refused));
         assert_eq!(at_client.hint(), Some("give both sides the same secret: EDT_TOKEN or --token-file"));
         assert_eq!(at_client.to_string(), at_server.to_string());
@@ -63,7 +64,7 @@ fn a_server_that_does_not_know_the_secret_is_not_trusted() {
     let (proof, waiting) = waiting.on_welcome(message(&welcome), b"secret", b"").unwrap();
     let Handshake::Authenticate(sent) = minicbor::decode(message(&proof)).unwrap() else { panic!() };
     // The best that an impostor can do is to send the client's own proof back.
-    let accepted = Handshake::Accepted(edt::protocol::handshake::Accepted { proof: sent.proof, limits: LIMITS });
+    let accepted = Handshake::Accepted(Accepted { proof: sent.proof, limits: LIMITS });
     let error = waiting.on_accepted(&minicbor::to_vec(accepted).unwrap()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Refused);
     assert!(error.what().contains("trust the server"));
