@@ -115,7 +115,9 @@ impl Shared {
         let Some(file) = self.store.journal(&self.key)? else { return Ok(()) };
         let (journal, recovered) = Journal::open(file, self.transfer)?;
         *self.journal.lock() = Some(journal);
-        self.partials.next.store(recovered.next_number, Ordering::Relaxed);
+        // Partial files of a journal that is gone may still lie there: new ones keep clear of their numbers.
+        let clear = if recovered.restarted.is_some() { nanoseconds() } else { 0 };
+        self.partials.next.store(recovered.next_number.max(clear), Ordering::Relaxed);
         self.tell_done(recovered.done)?;
         for partial in recovered.partial {
             let number = partial.number;
@@ -206,6 +208,11 @@ impl Shared {
         }
         Ok(blocks)
     }
+}
+
+fn nanoseconds() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX / 2)
 }
 
 /// One block of a partial file, as read.
