@@ -22,6 +22,8 @@ fn exchange(mut sink: Box<dyn FrameSink>, mut source: Box<dyn FrameSource>) {
         let mut zeros = FrameHeader::empty(FrameKind::Data);
         (zeros.flags, zeros.length, zeros.file) = (FLAG_ZERO, 4096, 1);
         sink.send(edt::link::Frame { header: zeros, payload: None }).unwrap();
+        #[cfg(target_os = "linux")]
+        assert!(sink.tcp().unwrap().segments > 0);
         sink.finish().unwrap();
     });
     let pool = pool();

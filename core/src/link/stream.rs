@@ -10,6 +10,7 @@ use crate::buffer::{Slab, SlabPool};
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::connection::Connection;
 use crate::link::{Breaker, Frame, FrameSink, FrameSource};
+use crate::metrics::tcp_info;
 use crate::protocol::frame::{FrameHeader, FrameKind, HEADER_LENGTH};
 use crate::protocol::message::TcpMeters;
 
@@ -83,7 +84,7 @@ impl FrameSink for Sink {
     }
 
     fn tcp(&self) -> Option<TcpMeters> {
-        None
+        tcp_info(&*self.0.connection.socket).map(TcpMeters::from)
     }
 
     fn breaker(&self) -> Breaker {
