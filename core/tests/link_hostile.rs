@@ -1,4 +1,5 @@
 //! Strangers at the door: whatever they send, the connection ends in an error within its deadline, and the next caller is let in.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod link_support;
 

@@ -1,4 +1,5 @@
 //! Sessions over real sockets: who is let in, and that frames and messages pass both ways, plain and under TLS.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod link_support;
 

@@ -1,5 +1,5 @@
 //! A server that only accepts, and callers for it.
-#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each test binary uses its own part, and may panic")]
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
