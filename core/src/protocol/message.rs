@@ -300,7 +300,9 @@ pub struct Skipped {
 impl Message {
     /// Encodes the message without its length prefix.
     pub fn encode(&self) -> Vec<u8> {
-        minicbor::to_vec(self).expect("writing to memory cannot fail")
+        let mut bytes = Vec::new();
+        encode_into(self, &mut bytes);
+        bytes
     }
 
     /// Encodes the message as it goes on the wire: its length as u32 little endian, then itself.
@@ -336,10 +338,14 @@ pub(crate) fn bounded_length(prefix: [u8; 4], limit: usize) -> Result<usize> {
 /// Encodes a message behind its length.
 pub(crate) fn with_length(message: &impl Encode<()>) -> Vec<u8> {
     let mut bytes = vec![0; 4];
-    minicbor::encode(message, &mut bytes).expect("writing to memory cannot fail");
+    encode_into(message, &mut bytes);
     let length = u32::try_from(bytes.len() - 4).unwrap_or(u32::MAX);
     bytes[..4].copy_from_slice(&length.to_le_bytes());
     bytes
+}
+
+fn encode_into(message: &impl Encode<()>, bytes: &mut Vec<u8>) {
+    minicbor::encode(message, bytes).expect("writing to memory cannot fail");
 }
 
 /// Decodes a message and refuses bytes behind it.
