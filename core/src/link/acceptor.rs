@@ -290,3 +290,41 @@ fn plain_refused(peer: SocketAddr) -> Error {
 fn broken(peer: &dyn std::fmt::Display, cause: &io::Error) -> Error {
     stream::lost(&format!("could not let `{peer}` in"), cause)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::protocol::handshake::ClientHello;
+
+    #[test]
+    fn a_plain_caller_from_elsewhere_is_told_why_it_is_refused() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let server = listener.accept().unwrap().0;
+        let plain = |socket| Connection::plain(Arc::new(socket), Instant::now() + Duration::from_secs(10));
+        let refusing = std::thread::spawn(move || {
+            let mut connection = plain(server);
+            assert_eq!(connection.read_role().unwrap().0, Role::Control);
+            refuse_plain(connection, "192.0.2.1:9".parse().unwrap())
+        });
+        let (hello, state) = ClientHello::new([1; 32], SOFTWARE);
+        let mut connection = plain(client);
+        connection.write_both(&Role::Control.preamble(), &hello).unwrap();
+        let error = state.on_welcome(&connection.read_message().unwrap(), b"", &[]).err().unwrap();
+        drop(connection);
+        assert_eq!(error.kind(), ErrorKind::Refused);
+        assert!(error.hint().unwrap().contains("--plain"));
+        assert_eq!(refusing.join().unwrap().kind(), ErrorKind::Refused);
+    }
+
+    #[test]
+    fn callers_at_the_door_are_counted_and_bounded() {
+        let (count, peer) = (AtomicUsize::new(PENDING - 1), "192.0.2.1:9".parse().unwrap());
+        let last = Pending::enter(&count, peer).unwrap();
+        assert_eq!(Pending::enter(&count, peer).err().unwrap().kind(), ErrorKind::Throttled);
+        drop(last);
+        assert_eq!(count.load(Ordering::Acquire), PENDING - 1);
+    }
+}

@@ -335,3 +335,6 @@ fn linger(socket: &TcpStream) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
