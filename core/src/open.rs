@@ -80,7 +80,7 @@ fn several(locations: &[Location], symlinks: Symlinks) -> Result<Sources> {
         let prefix = if is_pattern(path) { Vec::new() } else { prefix };
         roots.push(Root { path: below.as_bytes().to_vec(), prefix });
     }
-    Ok(Sources::Here { store: Arc::new(LocalStore::open(&base, symlinks)?), roots, file_name: None })
+    Ok(Sources::Here { store: Arc::new(LocalStore::open(&base, symlinks)), roots, file_name: None })
 }
 
 fn mixed() -> Error {
@@ -97,13 +97,13 @@ fn local_source(path: &Path, symlinks: Symlinks) -> Result<Sources> {
         }
         let pattern = relative(path.strip_prefix(&base).unwrap_or(&path))?;
         let roots = vec![Root { path: pattern.as_bytes().to_vec(), prefix: Vec::new() }];
-        return Ok(Sources::Here { store: Arc::new(LocalStore::open(&base, symlinks)?), roots, file_name: None });
+        return Ok(Sources::Here { store: Arc::new(LocalStore::open(&base, symlinks)), roots, file_name: None });
     }
     let described = std::fs::metadata(path).map_err(|cause| {
         Error::io(format!("could not open the source `{}`", path.display()), &cause)
     })?;
     if described.is_dir() {
-        let store = Arc::new(LocalStore::open(path, symlinks)?);
+        let store = Arc::new(LocalStore::open(path, symlinks));
         return Ok(Sources::Here { store, roots: vec![Root::default()], file_name: None });
     }
     let path = absolute(path)?;
@@ -112,7 +112,7 @@ fn local_source(path: &Path, symlinks: Symlinks) -> Result<Sources> {
     // A link that is named as the source is followed, as cp does.
     let symlinks = if symlinks == Symlinks::Keep && path.is_symlink() { Symlinks::Follow } else { symlinks };
     Ok(Sources::Here {
-        store: Arc::new(LocalStore::open(parent, symlinks)?),
+        store: Arc::new(LocalStore::open(parent, symlinks)),
         roots: vec![Root { path: name.as_bytes().to_vec(), prefix: Vec::new() }],
         file_name: Some(name.as_bytes().to_vec()),
     })
@@ -146,7 +146,7 @@ pub(crate) fn destination(endpoint: &Endpoint) -> Result<Destination> {
         }
         Location::Local { path, directory } => {
             let (root, base) = place(&path)?;
-            Ok(Destination::Here { store: Arc::new(LocalStore::open(&root, Symlinks::Keep)?), base, into: directory })
+            Ok(Destination::Here { store: Arc::new(LocalStore::open(&root, Symlinks::Keep)), base, into: directory })
         }
     }
 }
@@ -219,10 +219,10 @@ pub(crate) fn local(path: &Path) -> Result<(LocalStore, RelativePath)> {
     let described = std::fs::symlink_metadata(path)
         .map_err(|cause| Error::io(format!("could not open `{}`", path.display()), &cause))?;
     if described.is_dir() {
-        return Ok((LocalStore::open(path, Symlinks::Keep)?, RelativePath::root()));
+        return Ok((LocalStore::open(path, Symlinks::Keep), RelativePath::root()));
     }
     let path = absolute(path)?;
     let parent = path.parent().unwrap_or(Path::new("/"));
     let name = relative(path.strip_prefix(parent).unwrap_or(&path))?;
-    Ok((LocalStore::open(parent, Symlinks::Keep)?, name))
+    Ok((LocalStore::open(parent, Symlinks::Keep), name))
 }
