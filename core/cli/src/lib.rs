@@ -1,1 +1,60 @@
-//! x
+//! The command line of edt: turns arguments into calls of the core, and what the core answers into text and exit codes.
+
+mod args;
+mod copy;
+mod doctor;
+mod exit;
+mod files;
+mod generate;
+mod interrupt;
+mod progress;
+mod serve;
+mod sources;
+mod terminal;
+mod verify;
+
+use std::ffi::OsString;
+
+use clap::Parser as _;
+
+use args::{Cli, Command};
+use exit::Exit;
+
+/// Runs one command line, program name first, and answers with the exit code.
+///
+/// It ends the process itself in one case only: Ctrl-C while nothing can be stopped cleanly, or pressed again. May be called again in the same process.
+pub fn main_from<I, T>(arguments: I) -> i32
+where
+    I: IntoIterator<Item = T>,
+    T: Into<OsString> + Clone,
+{
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // A closed standard output is no reason to fail while showing help.
+            let _ = error.print();
+            return error.exit_code();
+        }
+    };
+    terminal::start_log(&cli.command);
+    interrupt::prepare();
+    let exit = run(cli.command).unwrap_or_else(|error| {
+        terminal::complain(&error);
+        Exit::of(&error)
+    });
+    exit.code()
+}
+
+fn run(command: Command) -> anyhow::Result<Exit> {
+    match command {
+        Command::Cp(args) => copy::run(&args),
+        Command::Serve(args) => serve::run(&args),
+        Command::Ls(args) => files::list(&args),
+        Command::Stat(args) => files::stat(&args),
+        Command::Rm(args) => files::remove(&args),
+        Command::Verify(args) => verify::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Completions(args) => generate::completions(&args),
+        Command::Man(args) => generate::man(&args),
+    }
+}

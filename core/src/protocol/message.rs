@@ -2,10 +2,20 @@
 //!
 //! A field that is not known is skipped, so a minor version can add fields; a message that is not known is refused.
 
+mod failed;
+mod files;
+mod item;
+mod meters;
+
 use minicbor::{Decode, Encode};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::TransferId;
+
+pub use failed::{Failed, ItemFailed};
+pub use files::{Answer, Request, WireEntry};
+pub use item::{FileHeader, ItemKind};
+pub use meters::{Meters, StageMeters, TcpMeters, Tune};
 
 /// The longest encoded message.
 pub const MAX_MESSAGE: usize = 1 << 20;
@@ -64,9 +74,9 @@ pub enum Message {
     /// Sender: something temporary at the source, for the caller's events.
     #[n(16)]
     Retried(#[n(0)] ItemFailed),
-    /// Sender: a file was left out because the receiver has it.
+    /// Sender: files were left out because the receiver has them, or because this is a dry run.
     #[n(17)]
-    Skipped(#[n(0)] Skipped),
+    Skipped(#[n(0)] Vec<Skipped>),
 }
 
 /// 16 bytes of BLAKE3 that stand for a path, or a path with what identifies its content.
@@ -141,6 +151,9 @@ pub struct ReceiveOptions {
     /// Likewise.
     #[n(7)]
     pub exclude: Vec<String>,
+    /// Whether nothing may be changed.
+    #[n(8)]
+    pub dry_run: bool,
 }
 
 /// What a sender half must know.
@@ -168,6 +181,9 @@ pub struct SendOptions {
     /// Most bytes per second of the whole transfer.
     #[n(6)]
     pub limit_rate: Option<f64>,
+    /// Whether the work is only listed.
+    #[n(7)]
+    pub dry_run: bool,
 }
 
 /// One source and where it goes.
@@ -218,60 +234,6 @@ pub struct PartialFile {
     pub ranges: Vec<(u64, u64)>,
 }
 
-/// The description of a file that travels before its bytes.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-#[cbor(map)]
-pub struct FileHeader {
-    /// Numbers the items of a session densely from 1.
-    #[n(0)]
-    pub file: u32,
-    /// The name below the destination; empty for the destination itself.
-    #[cbor(n(1), with = "minicbor::bytes")]
-    pub path: Vec<u8>,
-    /// What it is.
-    #[n(2)]
-    pub kind: ItemKind,
-    /// Size in bytes.
-    #[n(3)]
-    pub size: u64,
-    /// Modification time, nanoseconds since 1970.
-    #[n(4)]
-    pub modified_ns: Option<i64>,
-    /// Unix permission bits.
-    #[n(5)]
-    pub mode: Option<u32>,
-    /// Key of path, size, mtime and version of the source.
-    #[n(6)]
-    pub identity: Key,
-    /// Target of a symbolic link.
-    #[cbor(n(7), with = "minicbor::bytes")]
-    pub target: Option<Vec<u8>>,
-    /// In a pack: crc64nvme of the content.
-    #[n(8)]
-    pub crc64nvme: u64,
-    /// In a pack: BLAKE3 of the content, if the transfer has it.
-    #[cbor(n(9), with = "minicbor::bytes")]
-    pub blake3: Option<[u8; 32]>,
-    /// Whether the source has holes.
-    #[n(10)]
-    pub sparse: bool,
-}
-
-/// The kind of an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-#[cbor(index_only)]
-pub enum ItemKind {
-    /// A regular file.
-    #[n(0)]
-    File,
-    /// A directory.
-    #[n(1)]
-    Directory,
-    /// A symbolic link.
-    #[n(2)]
-    Symlink,
-}
-
 /// What listing found so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
@@ -300,6 +262,9 @@ pub struct Ack {
     /// Items that failed at the receiver.
     #[n(2)]
     pub failed: Vec<ItemFailed>,
+    /// Streams that broke at the receiver: what they had not acknowledged must be sent again.
+    #[n(3)]
+    pub lost: Vec<u16>,
 }
 
 /// A complete item.
@@ -329,273 +294,82 @@ pub struct Complete {
     pub failed: Vec<ItemFailed>,
 }
 
-/// Cumulative meters of one half.
-#[derive(Debug, Clone, Default, PartialEq, Encode, Decode)]
-#[cbor(map)]
-pub struct Meters {
-    /// Microseconds on the half's own monotonic clock.
-    #[n(0)]
-    pub at_us: u64,
-    /// Read stage, if the half is a sender.
-    #[n(1)]
-    pub read: StageMeters,
-    /// Network stage at this half.
-    #[n(2)]
-    pub network: StageMeters,
-    /// Write stage, if the half is a receiver.
-    #[n(3)]
-    pub write: StageMeters,
-    /// Free bytes of the half's buffer.
-    #[n(4)]
-    pub buffer_free: u64,
-    /// Size of the half's buffer.
-    #[n(5)]
-    pub buffer_capacity: u64,
-    /// Sums over streams that this half sends on, if the system tells.
-    #[n(6)]
-    pub tcp: Option<TcpMeters>,
-    /// Bytes planned and not yet sent; `None` while listing goes on, or at a receiver.
-    #[n(7)]
-    pub bytes_left: Option<u64>,
-    /// Items planned and not yet sent.
-    #[n(8)]
-    pub files_left: Option<u64>,
-    /// Bytes put on streams by a sender half.
-    #[n(9)]
-    pub bytes_sent: u64,
-}
-
-/// Cumulative meters of one stage of one half.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
-#[cbor(map)]
-pub struct StageMeters {
-    /// Bytes out of the stage.
-    #[n(0)]
-    pub bytes: u64,
-    /// Worker-microseconds spent working.
-    #[n(1)]
-    pub busy_us: u64,
-    /// Worker-microseconds in existence: its growth over time is the applied concurrency.
-    #[n(2)]
-    pub workers_us: u64,
-    /// Workers at present.
-    #[n(3)]
-    pub workers: u16,
-}
-
-/// Cumulative TCP counters over the streams that a half sends on, closed ones included.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
-#[cbor(map)]
-pub struct TcpMeters {
-    /// Data segments sent.
-    #[n(0)]
-    pub segments: u64,
-    /// Segments sent again.
-    #[n(1)]
-    pub retransmitted: u64,
-    /// Smoothed round trip time in microseconds, averaged over open streams.
-    #[n(2)]
-    pub rtt_us: u64,
-    /// Sum of the delivery rates of open streams, bytes per second.
-    #[n(3)]
-    pub delivery_rate: u64,
-}
-
-/// Sizes of stages; `None` leaves one as it is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
-#[cbor(map)]
-pub struct Tune {
-    /// Read workers.
-    #[n(0)]
-    pub read: Option<u16>,
-    /// Streams.
-    #[n(1)]
-    pub network: Option<u16>,
-    /// Write workers.
-    #[n(2)]
-    pub write: Option<u16>,
-    /// Chunks of one file in flight.
-    #[n(3)]
-    pub parallelism: Option<u16>,
-    /// Unacknowledged chunks of a stream.
-    #[n(4)]
-    pub pipelining: Option<u16>,
-}
-
-/// A failure of a whole session.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-#[cbor(map)]
-pub struct Failed {
-    /// [`ErrorKind::code`].
-    #[n(0)]
-    pub kind: u8,
-    /// What failed and where.
-    #[n(1)]
-    pub what: String,
-    /// Why.
-    #[n(2)]
-    pub cause: Option<String>,
-    /// What to do.
-    #[n(3)]
-    pub hint: Option<String>,
-}
-
-/// A failure of one item.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-#[cbor(map)]
-pub struct ItemFailed {
-    /// Its number; 0 if it never got one.
-    #[n(0)]
-    pub file: u32,
-    /// Its name below the destination.
-    #[cbor(n(1), with = "minicbor::bytes")]
-    pub path: Vec<u8>,
-    /// The failure.
-    #[n(2)]
-    pub failed: Failed,
-}
-
 /// A file that needs no bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Skipped {
-    /// How many.
-    #[n(0)]
-    pub files: u64,
-    /// Their bytes.
-    #[n(1)]
-    pub bytes: u64,
-}
-
-/// A request about files.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub enum Request {
-    /// Stream the entries below a path: answers are `Entries`, the last one marked.
-    #[n(0)]
-    List {
-        /// The path.
-        #[cbor(n(0), with = "minicbor::bytes")]
-        path: Vec<u8>,
-        /// Whether to descend.
-        #[n(1)]
-        tree: bool,
-    },
-    /// Describe one entry.
-    #[n(1)]
-    Stat(#[cbor(n(0), with = "minicbor::bytes")] Vec<u8>),
-    /// Remove an entry, with all below it if `tree`.
-    #[n(2)]
-    Remove {
-        /// The path.
-        #[cbor(n(0), with = "minicbor::bytes")]
-        path: Vec<u8>,
-        /// Whether to remove what is below a directory.
-        #[n(1)]
-        tree: bool,
-    },
-    /// Make a directory and those above it.
-    #[n(3)]
-    CreateDirectory(#[cbor(n(0), with = "minicbor::bytes")] Vec<u8>),
-    /// Read a file and answer with its size and digests.
-    #[n(4)]
-    Digest(#[cbor(n(0), with = "minicbor::bytes")] Vec<u8>),
-}
-
-/// An answer to a request.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub enum Answer {
-    /// Entries of a listing.
-    #[n(0)]
-    Entries {
-        /// Some entries, in the listing's order.
-        #[n(0)]
-        entries: Vec<WireEntry>,
-        /// Entries that could not be read.
-        #[n(1)]
-        failed: Vec<ItemFailed>,
-        /// Whether this is the last part.
-        #[n(2)]
-        last: bool,
-    },
-    /// It was done.
-    #[n(1)]
-    Done,
-    /// It could not be done.
-    #[n(2)]
-    Failed(#[n(0)] Failed),
-    /// Digests of a file.
-    #[n(3)]
-    Digests {
-        /// Size in bytes.
-        #[n(0)]
-        size: u64,
-        /// crc64nvme.
-        #[n(1)]
-        crc64nvme: u64,
-        /// BLAKE3.
-        #[cbor(n(2), with = "minicbor::bytes")]
-        blake3: [u8; 32],
-    },
-}
-
-/// An entry of a listing.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-#[cbor(map)]
-pub struct WireEntry {
-    /// The name, relative to the server's root.
+    /// Its name below the destination.
     #[cbor(n(0), with = "minicbor::bytes")]
     pub path: Vec<u8>,
-    /// 0 file, 1 directory, 2 symbolic link, 3 other.
+    /// Its size in bytes.
     #[n(1)]
-    pub kind: u8,
-    /// Size in bytes.
-    #[n(2)]
     pub size: u64,
-    /// Modification time, nanoseconds since 1970.
-    #[n(3)]
-    pub modified_ns: Option<i64>,
-    /// Unix permission bits.
-    #[n(4)]
-    pub mode: Option<u32>,
-    /// Target of a symbolic link.
-    #[cbor(n(5), with = "minicbor::bytes")]
-    pub target: Option<Vec<u8>>,
+    /// Whether it would be sent if this were no dry run.
+    #[n(2)]
+    pub wanted: bool,
 }
 
 impl Message {
     /// Encodes the message without its length prefix.
     pub fn encode(&self) -> Vec<u8> {
-        minicbor::to_vec(self).expect("writing to memory cannot fail")
+        let mut bytes = Vec::new();
+        encode_into(self, &mut bytes);
+        bytes
+    }
+
+    /// Encodes the message as it goes on the wire: its length as u32 little endian, then itself.
+    ///
+    /// A sender of long lists keeps each part well below [`MAX_MESSAGE`]; the peer refuses what is longer.
+    pub fn encode_with_length(&self) -> Vec<u8> {
+        with_length(self)
     }
 
     /// Decodes one whole message; whatever the bytes, it neither panics nor allocates more than a small multiple of their length.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        minicbor::decode(bytes).map_err(|cause| {
-            Error::new(ErrorKind::Protocol, "could not understand a message of the peer").with_cause(cause)
-        })
+        decode_whole(bytes)
     }
 }
 
-impl From<&Error> for Failed {
-    fn from(error: &Error) -> Self {
-        Self {
-            kind: error.kind().code(),
-            what: error.what().to_owned(),
-            cause: error.cause().map(str::to_owned),
-            hint: error.hint().map(str::to_owned),
-        }
-    }
+/// Reads the length prefix of a message; refuses more than [`MAX_MESSAGE`].
+pub fn read_length(prefix: [u8; 4]) -> Result<usize> {
+    bounded_length(prefix, MAX_MESSAGE)
 }
 
-impl From<Failed> for Error {
-    fn from(failed: Failed) -> Self {
-        let mut error = Self::new(ErrorKind::from_code(failed.kind), failed.what);
-        if let Some(cause) = failed.cause {
-            error = error.with_cause(cause);
-        }
-        if let Some(hint) = failed.hint {
-            error = error.with_hint(hint);
-        }
-        error
+/// Reads a length prefix; refuses more than `limit`.
+pub(crate) fn bounded_length(prefix: [u8; 4], limit: usize) -> Result<usize> {
+    let length = u32::from_le_bytes(prefix) as usize;
+    if length > limit {
+        let cause = format!("it claims `{length}` bytes, more than `{limit}`");
+        return Err(Error::new(ErrorKind::Protocol, "could not read a message of the peer")
+            .with_cause(cause)
+            .with_hint("check that the peer is an edt server or client and that nothing else uses the port"));
     }
+    Ok(length)
+}
+
+/// Encodes a message behind its length.
+pub(crate) fn with_length(message: &impl Encode<()>) -> Vec<u8> {
+    let mut bytes = vec![0; 4];
+    encode_into(message, &mut bytes);
+    let length = u32::try_from(bytes.len() - 4).unwrap_or(u32::MAX);
+    bytes[..4].copy_from_slice(&length.to_le_bytes());
+    bytes
+}
+
+fn encode_into(message: &impl Encode<()>, bytes: &mut Vec<u8>) {
+    minicbor::encode(message, bytes).expect("writing to memory cannot fail");
+}
+
+/// Decodes a message and refuses bytes behind it.
+pub(crate) fn decode_whole<'b, M: Decode<'b, ()>>(bytes: &'b [u8]) -> Result<M> {
+    let mut decoder = minicbor::Decoder::new(bytes);
+    let refused = || {
+        Error::new(ErrorKind::Protocol, "could not understand a message of the peer")
+            .with_hint("check that both sides run the same version of edt")
+    };
+    let message = decoder.decode().map_err(|cause| refused().with_cause(cause))?;
+    if decoder.position() != bytes.len() {
+        return Err(refused().with_cause(format!("`{}` bytes follow it", bytes.len() - decoder.position())));
+    }
+    Ok(message)
 }

@@ -1,0 +1,160 @@
+//! The arguments of every command. What they mean is said here once: help, completions and man pages come from these definitions.
+
+mod connect;
+mod copy;
+mod serve;
+mod values;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+pub(crate) use connect::ConnectArgs;
+pub(crate) use copy::CopyArgs;
+pub(crate) use serve::ServeArgs;
+
+use crate::exit::EXIT_CODES;
+
+const ENVIRONMENT: &str = "\
+Endpoints:
+  path, file:///path      files of this host
+  edt://host[:port]/path  files of a host where `edt serve` runs
+  edts://...              the same, encrypted even on loopback
+  null:                   takes what is written, and keeps nothing
+  zero:[COUNTx]SIZE       files made in memory, as zero:4x1GiB
+
+Environment:
+  EDT_TOKEN  the shared secret; secrets are never arguments
+  EDT_LOG    what to log: error, warn, info, debug, trace, or module=level
+             (default: info for `edt serve`, else warn)";
+
+/// Moves trees of files between endpoints as fast as the path allows, and tunes itself while it does.
+#[derive(Debug, Parser)]
+#[command(name = "edt", version, max_term_width = 120)]
+#[command(arg_required_else_help = true, after_help = format!("{ENVIRONMENT}\n\n{EXIT_CODES}"))]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Copy files and directories.
+    Cp(Box<CopyArgs>),
+    /// Serve a directory to other hosts.
+    Serve(ServeArgs),
+    /// List a directory.
+    Ls(ListArgs),
+    /// Describe one file or directory.
+    Stat(StatArgs),
+    /// Remove files and directories.
+    Rm(RemoveArgs),
+    /// Compare files with the manifest of a transfer.
+    Verify(VerifyArgs),
+    /// Tell what on this host limits transfers, and the command that mends it.
+    Doctor(DoctorArgs),
+    /// Print the completion script of a shell.
+    Completions(CompletionsArgs),
+    /// Print the man pages.
+    Man(ManArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct ListArgs {
+    /// Descend into directories (default: direct children only)
+    #[arg(short, long)]
+    pub(crate) recursive: bool,
+    /// Show mode, size in bytes and modification time in UTC (default: names only)
+    #[arg(short, long, conflicts_with = "json")]
+    pub(crate) long: bool,
+    /// Print one JSON object per entry and line (default: text)
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+    /// What to list: a path or URL
+    pub(crate) url: String,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct StatArgs {
+    /// Print one JSON object (default: text)
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+    /// What to describe: a path or URL
+    pub(crate) url: String,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct RemoveArgs {
+    /// Remove directories with all that is below them (default: files, links and empty directories only)
+    #[arg(short, long)]
+    pub(crate) recursive: bool,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+    /// What to remove: paths or URLs
+    #[arg(required = true, value_name = "URL")]
+    pub(crate) urls: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct VerifyArgs {
+    /// Print one JSON object per file and line, the counts last (default: text, differences only)
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+    /// The manifest that `edt cp --manifest FILE` wrote
+    pub(crate) manifest: PathBuf,
+    /// Where the files are: the destination given to `edt cp`, or another copy of it
+    pub(crate) url: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Print the findings as one JSON object (default: text)
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// Where to write edt.1, edt-cp.1 and so on (default: all pages to standard output)
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_option_with_a_value_says_its_default() {
+        for command in Cli::command().get_subcommands() {
+            for argument in command.get_arguments().filter(|argument| !argument.is_positional()) {
+                let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+                let says = help.contains("(default:") || !argument.get_default_values().is_empty();
+                assert!(says || argument.get_id() == "help", "edt {} --{}", command.get_name(), argument.get_id());
+            }
+        }
+    }
+}

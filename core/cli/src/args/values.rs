@@ -1,0 +1,69 @@
+//! Values with units, read strictly: what is not understood is refused, never guessed.
+
+use std::time::Duration;
+
+/// Reads a size in bytes: `16MiB`, `64M`, `1000000`.
+pub(super) fn size(text: &str) -> Result<u64, String> {
+    edt::endpoint::parse_size(text)
+        .ok_or_else(|| "write a number of bytes with an optional unit: 1000000, 64M, 64MB (10^6), 16MiB (2^20)".to_owned())
+}
+
+/// Reads a rate as bytes per second: `100MB` and `100M` are bytes, `800Mbit` is bits; a trailing `/s` changes nothing.
+pub(super) fn rate(text: &str) -> Result<f64, String> {
+    let wrong = || "write bytes per second (100MB, 100M, 95MiB) or bits per second (800Mbit, 10Gbit)".to_owned();
+    let amount = text.strip_suffix("/s").unwrap_or(text);
+    let (number, per_byte) = match amount.strip_suffix("bit") {
+        Some(bits) => (bits, 8.0),
+        None => (amount, 1.0),
+    };
+    // What stands before `bit` is a prefix alone: `MBbit` means nothing.
+    if per_byte > 1.0 && number.ends_with('B') {
+        return Err(wrong());
+    }
+    let rate = edt::endpoint::parse_size(number).ok_or_else(wrong)? as f64 / per_byte;
+    if rate < 1.0 { Err("the rate must be at least one byte per second".to_owned()) } else { Ok(rate) }
+}
+
+/// Reads a time in seconds: `1`, `0.5`.
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+    text.parse()
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| "write seconds: 1 or 0.5".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_and_bytes_are_told_apart() {
+        assert_eq!(rate("100MB"), Ok(1e8));
+        assert_eq!(rate("100M"), Ok(1e8));
+        assert_eq!(rate("100MB/s"), Ok(1e8));
+        assert_eq!(rate("800Mbit"), Ok(1e8));
+        assert_eq!(rate("1.6Gbit/s"), Ok(2e8));
+        assert_eq!(rate("1MiB"), Ok(1_048_576.0));
+    }
+
+    #[test]
+    fn what_is_not_a_rate_is_refused() {
+        for bad in ["", "fast", "-1M", "0", "100mb", "100MBbit", "100 Mbits", "1e6M", "Mbit", "7bit"] {
+            assert!(rate(bad).is_err(), "{bad:?} passed");
+        }
+    }
+
+    #[test]
+    fn times_are_seconds() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        for bad in ["", "1s", "-1", "nan", "inf"] {
+            assert!(seconds(bad).is_err(), "{bad:?} passed");
+        }
+    }
+
+    #[test]
+    fn sizes_are_bytes() {
+        assert_eq!(size("16MiB"), Ok(16 << 20));
+        assert!(size("16 miles").is_err());
+    }
+}

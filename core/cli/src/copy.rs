@@ -1,0 +1,227 @@
+//! `edt cp`: runs one transfer and tells how it goes and how it ended.
+
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
+
+use anyhow::Context as _;
+use edt::event::Failure;
+use edt::report::human_bytes;
+use edt::{ErrorKind, Event, Report, Transfer};
+use serde::Serialize;
+
+use crate::args::CopyArgs;
+use crate::exit::Exit;
+use crate::progress::Progress;
+use crate::terminal::{printable, say};
+use crate::{interrupt, sources};
+
+/// How many failures are shown; the report holds more.
+const FAILURES_SHOWN: usize = 20;
+
+/// The last line of `--json`, and the content of `--report`.
+#[derive(Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Ending<'a> {
+    /// The transfer ran to its end; items may have failed.
+    Report(&'a Report),
+    /// The transfer as a whole ended early.
+    Failed { kind: &'static str, what: &'a str, cause: Option<&'a str>, hint: Option<&'a str> },
+}
+
+pub(crate) fn run(args: &CopyArgs) -> anyhow::Result<Exit> {
+    // Opened first: a report that cannot be written is known before hours of transfer.
+    let mut report_file = args.report.as_deref().map(create_report).transpose()?;
+    let result = transfer(args);
+    let ending = match &result {
+        Ok(report) => Ending::Report(report),
+        Err(error) => Ending::Failed { kind: error.kind().name(), what: error.what(), cause: error.cause(), hint: error.hint() },
+    };
+    if let Some(file) = &mut report_file {
+        let text = serde_json::to_string_pretty(&ending)?;
+        writeln!(file, "{text}").context("could not write the report")?;
+    }
+    if args.json {
+        writeln!(io::stdout(), "{}", serde_json::to_string(&ending)?)?;
+    }
+    match result {
+        Ok(report) => Ok(finish(args, &report)),
+        Err(error) if error.kind() == ErrorKind::Cancelled => {
+            say("interrupted: run the same command again to resume");
+            Ok(Exit::Interrupted)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn transfer(args: &CopyArgs) -> edt::Result<Report> {
+    let options = args.options()?;
+    let destination = sources::endpoint(&args.destination)?;
+    let sources = sources::expand(&args.sources, &options)?;
+    let handle = Transfer::from_many(sources, destination).with_options(options).start()?;
+    let canceller = handle.canceller();
+    let _guard = interrupt::on_interrupt("stopping; press Ctrl-C again to stop at once", move || canceller.cancel());
+    let mut watcher = Watcher::new(args);
+    for event in handle.events() {
+        watcher.observe(&event);
+    }
+    drop(watcher);
+    handle.join()
+}
+
+fn finish(args: &CopyArgs, report: &Report) -> Exit {
+    if report.dry_run && !args.json {
+        print_planned(report);
+    }
+    if !args.quiet {
+        say(&summary(report));
+    }
+    for line in failures(&report.failures, report.totals.failed) {
+        say(&line);
+    }
+    if report.is_complete() { Exit::Complete } else { Exit::Incomplete }
+}
+
+fn summary(report: &Report) -> String {
+    if !report.dry_run {
+        return report.summary();
+    }
+    let totals = &report.totals;
+    format!("dry run: {} files, {} would be copied; nothing was changed", totals.files_done, human_bytes(totals.bytes_done))
+}
+
+fn failures(failures: &[Failure], all: u64) -> Vec<String> {
+    let mut lines = Vec::new();
+    for failure in failures.iter().take(FAILURES_SHOWN) {
+        let cause = failure.cause.as_ref().map_or_else(String::new, |cause| format!(": {cause}"));
+        lines.push(format!("failed: {}{cause}", printable(&failure.what)));
+        lines.extend(failure.hint.as_ref().map(|hint| format!("  hint: {hint}")));
+    }
+    let shown = failures.len().min(FAILURES_SHOWN) as u64;
+    if all > shown {
+        lines.push(format!("failed: {} more; --report FILE lists them", all - shown));
+    }
+    lines
+}
+
+/// What becomes of events: JSON lines, a progress display, lines of text, or nothing.
+struct Watcher {
+    json: bool,
+    names: Names,
+    progress: Option<Progress>,
+}
+
+/// Which events are told as lines of text.
+#[derive(PartialEq, Eq)]
+enum Names {
+    /// None.
+    Hidden,
+    /// Everything that happens, on standard error.
+    Verbose,
+}
+
+impl Watcher {
+    fn new(args: &CopyArgs) -> Self {
+        let names = if args.verbose && !args.dry_run { Names::Verbose } else { Names::Hidden };
+        let shows_progress = !args.quiet && !args.dry_run && io::stderr().is_terminal();
+        Self { json: args.json, names, progress: shows_progress.then(Progress::start) }
+    }
+
+    fn observe(&mut self, event: &Event) {
+        if self.json && print_json(event).is_err() {
+            // Whoever read went away; the data goes on.
+            self.json = false;
+        }
+        if self.names == Names::Verbose
+            && let Some(line) = told(event)
+        {
+            say(&printable(&line));
+        }
+        if let Some(progress) = &mut self.progress {
+            progress.observe(event);
+        }
+    }
+}
+
+fn print_json(event: &Event) -> io::Result<()> {
+    writeln!(io::stdout(), "{}", serde_json::to_string(event)?)
+}
+
+/// Lists what a dry run would copy, from the manifest: events may be lost, and nothing of the list may be.
+fn print_planned(report: &Report) {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    for entry in report.manifest.entries().flatten() {
+        let path = entry.path.to_string();
+        // A reader that went away, as `head` does, has seen what it wanted.
+        if writeln!(out, "{} ({})", printable(&path), human_bytes(entry.size)).is_err() {
+            return;
+        }
+    }
+}
+
+fn told(event: &Event) -> Option<String> {
+    match event {
+        Event::FileDone(file) => Some(format!("{} ({})", file.path, human_bytes(file.size))),
+        Event::FileSkipped(file) => Some(format!("{} (already there)", file.path)),
+        Event::Retried(retried) => {
+            Some(format!("retrying {} in {} ms: {}", retried.place, retried.wait_ms, retried.cause))
+        }
+        Event::Tuned(tuned) => {
+            let workers = tuned.decision.concurrency;
+            let reason = &tuned.decision.reason;
+            Some(format!("streams {}/{}/{} from now: {reason}", workers.read, workers.network, workers.write))
+        }
+        _ => None,
+    }
+}
+
+fn create_report(path: &Path) -> edt::Result<File> {
+    File::create(path).map_err(|cause| {
+        edt::Error::new(ErrorKind::InvalidInput, format!("could not create the report `{}`", path.display()))
+            .with_cause(cause)
+            .with_hint("name a file that can be written, in a directory that exists")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use edt::event::{FileSkipped, Retried, Totals};
+
+    fn failed(number: usize) -> Failure {
+        let error = edt::Error::new(ErrorKind::NoSpace, format!("could not write `{number}`"))
+            .with_cause("no space left on device")
+            .with_hint("free 1 GB");
+        Failure::new(number.to_string(), &error)
+    }
+
+    #[test]
+    fn failures_are_shown_with_hints_and_the_rest_is_counted() {
+        let list: Vec<Failure> = (0..25).map(failed).collect();
+        let lines = failures(&list, 12_000);
+        assert_eq!(lines.len(), 2 * FAILURES_SHOWN + 1);
+        assert_eq!(lines[..2], ["failed: could not write `0`: no space left on device", "  hint: free 1 GB"]);
+        assert_eq!(lines[2 * FAILURES_SHOWN], "failed: 11980 more; --report FILE lists them");
+    }
+
+    #[test]
+    fn no_failures_are_no_lines() {
+        assert!(failures(&[], 0).is_empty());
+    }
+
+    #[test]
+    fn an_early_end_is_a_json_object_with_its_event() {
+        let ending = Ending::Failed { kind: "refused", what: "w", cause: None, hint: Some("h") };
+        let json = serde_json::to_string(&ending).unwrap();
+        assert_eq!(json, r#"{"event":"failed","kind":"refused","what":"w","cause":null,"hint":"h"}"#);
+    }
+
+    #[test]
+    fn verbose_lines_name_what_happens_and_leave_counters_to_the_display() {
+        let retried = Retried { place: "stream 3".into(), cause: "reset".into(), wait_ms: 100 };
+        assert_eq!(told(&Event::Retried(retried)).as_deref(), Some("retrying stream 3 in 100 ms: reset"));
+        let skipped = FileSkipped { path: "a".into(), size: 1 };
+        assert_eq!(told(&Event::FileSkipped(skipped)).as_deref(), Some("a (already there)"));
+        assert_eq!(told(&Event::Finished(Totals::default())), None);
+    }
+}

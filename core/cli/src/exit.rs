@@ -1,0 +1,109 @@
+//! Exit codes: the part of every command's answer that scripts read.
+
+use std::io;
+
+use edt::ErrorKind;
+
+/// The exit codes as `edt help` and the man pages show them.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+  0    all is there and verified
+  1    some items failed (they are listed), or storage failed as a whole
+  2    usage: an argument, option or URL cannot be used
+  3    refused: wrong secret, unknown identity, or no permission
+  4    source or destination missing, unreachable or lost
+  130  interrupted; the same command resumes";
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// All is there and verified.
+    Complete,
+    /// Some items failed.
+    Incomplete,
+    /// An argument cannot be used.
+    Usage,
+    /// The peer or the system refuses this caller.
+    Refused,
+    /// An endpoint is missing or cannot be reached.
+    Unreachable,
+    /// Interrupted by the user or the system.
+    Interrupted,
+}
+
+impl Exit {
+    pub(crate) fn code(self) -> i32 {
+        match self {
+            Self::Complete => 0,
+            Self::Incomplete => 1,
+            Self::Usage => 2,
+            Self::Refused => 3,
+            Self::Unreachable => 4,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// The exit for an error that ended a command as a whole.
+    pub(crate) fn of(error: &anyhow::Error) -> Self {
+        if is_closed_pipe(error) {
+            return Self::Complete;
+        }
+        error.downcast_ref::<edt::Error>().map_or(Self::Incomplete, |error| Self::of_kind(error.kind()))
+    }
+
+    /// The exit for a kind of error that ended a command as a whole.
+    pub(crate) fn of_kind(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::InvalidInput | ErrorKind::Unsupported => Self::Usage,
+            ErrorKind::Refused | ErrorKind::PermissionDenied => Self::Refused,
+            ErrorKind::NotFound
+            | ErrorKind::Unreachable
+            | ErrorKind::ConnectionLost
+            | ErrorKind::Protocol
+            | ErrorKind::Throttled => Self::Unreachable,
+            ErrorKind::Cancelled => Self::Interrupted,
+            _ => Self::Incomplete,
+        }
+    }
+}
+
+/// Whether the reader of standard output went away, as `head` does: no failure of the command.
+pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_documented_code_is_the_code_of_some_exit() {
+        let exits =
+            [Exit::Complete, Exit::Incomplete, Exit::Usage, Exit::Refused, Exit::Unreachable, Exit::Interrupted];
+        let documented: Vec<i32> =
+            EXIT_CODES.lines().skip(1).map(|line| line.split_whitespace().next().unwrap().parse().unwrap()).collect();
+        assert_eq!(documented, exits.map(Exit::code));
+    }
+
+    #[test]
+    fn an_error_of_the_core_decides_the_exit_by_its_kind() {
+        for (kind, code) in [
+            (ErrorKind::InvalidInput, 2),
+            (ErrorKind::Refused, 3),
+            (ErrorKind::NotFound, 4),
+            (ErrorKind::Unreachable, 4),
+            (ErrorKind::ConnectionLost, 4),
+            (ErrorKind::NoSpace, 1),
+            (ErrorKind::Corrupted, 1),
+            (ErrorKind::Cancelled, 130),
+        ] {
+            assert_eq!(Exit::of(&edt::Error::new(kind, "x").into()).code(), code, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_reader_that_went_away_is_no_failure() {
+        assert_eq!(Exit::of(&io::Error::from(io::ErrorKind::BrokenPipe).into()), Exit::Complete);
+        assert_eq!(Exit::of(&io::Error::from(io::ErrorKind::NotFound).into()), Exit::Incomplete);
+    }
+}

@@ -1,0 +1,237 @@
+//! `edt ls`, `edt stat` and `edt rm`: looking at and removing files of any endpoint.
+
+use std::fmt::Write as _;
+use std::io::{self, BufWriter, IsTerminal as _, Write};
+
+use edt::endpoint::Location;
+use edt::files::Files;
+use edt::path::RelativePath;
+use edt::store::{Depth, Entry, EntryKind};
+use edt::{Endpoint, Error, ErrorKind};
+use serde_json::{Value, json};
+
+use crate::args::{ListArgs, RemoveArgs, StatArgs};
+use crate::exit::Exit;
+use crate::sources::endpoint;
+use crate::terminal::{complain, printable};
+
+pub(crate) fn list(args: &ListArgs) -> anyhow::Result<Exit> {
+    let mut files = Files::open(&endpoint(&args.url)?, &args.connect.options())?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    let mut exit = Exit::Complete;
+    for entry in files.list(depth(args.recursive))? {
+        match entry {
+            Ok(entry) if args.json => writeln!(out, "{}", as_json(&entry))?,
+            Ok(entry) if args.long => line(&mut out, &args.url, &long(&entry), &entry)?,
+            Ok(entry) => line(&mut out, &args.url, "", &entry)?,
+            Err(error) => {
+                complain(&error.into());
+                exit = Exit::Incomplete;
+            }
+        }
+    }
+    out.flush()?;
+    Ok(exit)
+}
+
+pub(crate) fn stat(args: &StatArgs) -> anyhow::Result<Exit> {
+    let mut files = Files::open(&endpoint(&args.url)?, &args.connect.options())?;
+    let entry = files.stat(&RelativePath::root())?;
+    if args.json {
+        writeln!(io::stdout(), "{}", as_json(&entry))?;
+    } else {
+        write!(io::stdout(), "{}", described(&args.url, &entry))?;
+    }
+    Ok(Exit::Complete)
+}
+
+pub(crate) fn remove(args: &RemoveArgs) -> anyhow::Result<Exit> {
+    let mut failed = Vec::new();
+    for url in &args.urls {
+        let endpoint = endpoint(url)?;
+        refuse_root(&endpoint)?;
+        let removed = Files::open(&endpoint, &args.connect.options())
+            .and_then(|mut files| files.remove(&RelativePath::root(), depth(args.recursive)));
+        failed.extend(removed.err());
+    }
+    match failed.pop() {
+        None => Ok(Exit::Complete),
+        Some(only) if args.urls.len() == 1 => Err(only.into()),
+        Some(last) => {
+            for error in failed.into_iter().chain([last]) {
+                complain(&error.into());
+            }
+            Ok(Exit::Incomplete)
+        }
+    }
+}
+
+/// A slip of the finger must not empty a whole server or host.
+fn refuse_root(endpoint: &Endpoint) -> edt::Result<()> {
+    let is_root = match endpoint.resolve()? {
+        Location::Local { path, .. } => path.parent().is_none() && path.has_root(),
+        Location::Remote(remote) => remote.path.split('/').all(|name| name.is_empty() || name == "."),
+        Location::Null | Location::Zero { .. } => false,
+    };
+    if !is_root {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::InvalidInput, format!("could not remove `{endpoint}`"))
+        .with_cause("it is the root itself")
+        .with_hint("name what is below it"))
+}
+
+fn depth(recursive: bool) -> Depth {
+    if recursive { Depth::Tree } else { Depth::One }
+}
+
+/// Writes the name behind `before`, the URL where it names the file itself: its own bytes into a pipe or file, without control characters on a terminal.
+fn line(out: &mut impl Write, url: &str, before: &str, entry: &Entry) -> io::Result<()> {
+    out.write_all(before.as_bytes())?;
+    let name: &[u8] = if entry.path.is_root() { url.as_bytes() } else { entry.path.as_bytes() };
+    if io::stdout().is_terminal() {
+        out.write_all(printable(&String::from_utf8_lossy(name)).as_bytes())?;
+    } else {
+        out.write_all(name)?;
+    }
+    if entry.kind == EntryKind::Directory {
+        out.write_all(b"/")?;
+    }
+    if let (EntryKind::Symlink(target), false) = (&entry.kind, before.is_empty()) {
+        write!(out, " -> {}", printable(&String::from_utf8_lossy(target)))?;
+    }
+    out.write_all(b"\n")
+}
+
+fn long(entry: &Entry) -> String {
+    let mode = entry.mode.map_or_else(|| "?????????".to_owned(), permissions);
+    let time = entry.modified_ns.map_or_else(|| "-".to_owned(), utc);
+    format!("{}{mode} {:>14} {time:20} ", letter(&entry.kind), entry.size)
+}
+
+fn described(url: &str, entry: &Entry) -> String {
+    let mut text = format!("url       {}\nkind      {}\nsize      {} bytes\n", printable(url), kind(&entry.kind), entry.size);
+    if let Some(time) = entry.modified_ns {
+        let _ = writeln!(text, "modified  {} UTC", utc(time));
+    }
+    if let Some(mode) = entry.mode {
+        let _ = writeln!(text, "mode      {:04o} {}", mode & 0o7777, permissions(mode));
+    }
+    if let EntryKind::Symlink(target) = &entry.kind {
+        let _ = writeln!(text, "target    {}", printable(&String::from_utf8_lossy(target)));
+    }
+    text
+}
+
+fn as_json(entry: &Entry) -> Value {
+    let target = match &entry.kind {
+        EntryKind::Symlink(target) => Some(String::from_utf8_lossy(target)),
+        _ => None,
+    };
+    json!({
+        "path": entry.path.to_string(), "kind": kind(&entry.kind), "size": entry.size,
+        "modified_ns": entry.modified_ns, "mode": entry.mode, "target": target,
+    })
+}
+
+fn kind(kind: &EntryKind) -> &'static str {
+    match kind {
+        EntryKind::File => "file",
+        EntryKind::Directory => "directory",
+        EntryKind::Symlink(_) => "symlink",
+        EntryKind::Other => "other",
+    }
+}
+
+fn letter(kind: &EntryKind) -> char {
+    match kind {
+        EntryKind::File => '-',
+        EntryKind::Directory => 'd',
+        EntryKind::Symlink(_) => 'l',
+        EntryKind::Other => '?',
+    }
+}
+
+fn permissions(mode: u32) -> String {
+    (0..9).map(|bit| if mode & (0o400 >> bit) == 0 { '-' } else { ['r', 'w', 'x'][bit % 3] }).collect()
+}
+
+/// Nanoseconds since 1970 as date and time of day in UTC.
+fn utc(nanoseconds: i64) -> String {
+    let seconds = nanoseconds.div_euclid(1_000_000_000);
+    let (days, time) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, day) = civil(days);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}", time / 3600, time / 60 % 60, time % 60)
+}
+
+/// Year, month and day of a day counted from 1970-01-01 [Hinnant, "chrono-compatible low-level date algorithms", `civil_from_days`].
+fn civil(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(kind: EntryKind) -> Entry {
+        Entry {
+            path: RelativePath::from_user("a/b").unwrap(),
+            kind,
+            size: 7,
+            modified_ns: Some(951_782_400_000_000_000),
+            mode: Some(0o100_640),
+            version: None,
+            sparse: false,
+        }
+    }
+
+    fn written(before: &str, entry: &Entry) -> String {
+        let mut out = Vec::new();
+        line(&mut out, "edt://h/f", before, entry).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn days_become_dates() {
+        assert_eq!(utc(0), "1970-01-01 00:00:00");
+        assert_eq!(utc(951_782_400_000_000_000), "2000-02-29 00:00:00");
+        assert_eq!(utc(1_700_000_000_999_999_999), "2023-11-14 22:13:20");
+        assert_eq!(utc(-1), "1969-12-31 23:59:59");
+    }
+
+    #[test]
+    fn a_long_line_tells_mode_size_and_time() {
+        let file = entry(EntryKind::File);
+        assert_eq!(written(&long(&file), &file), "-rw-r-----              7 2000-02-29 00:00:00  a/b\n");
+    }
+
+    #[test]
+    fn directories_end_in_a_slash_and_links_name_their_target() {
+        assert_eq!(written("", &entry(EntryKind::Directory)), "a/b/\n");
+        let link = entry(EntryKind::Symlink(b"t".as_slice().into()));
+        assert!(written(&long(&link), &link).ends_with(" a/b -> t\n"));
+        assert_eq!(as_json(&link)["target"], "t");
+    }
+
+    #[test]
+    fn a_file_that_is_listed_itself_has_the_name_it_was_given() {
+        assert_eq!(written("", &Entry { path: RelativePath::root(), ..entry(EntryKind::File) }), "edt://h/f\n");
+    }
+
+    #[test]
+    fn a_whole_server_or_host_is_not_removed() {
+        for root in ["edt://h/", "edt://h", "edt://h/./", "/"] {
+            assert!(refuse_root(&Endpoint::from(root)).is_err(), "{root} passed");
+        }
+        assert!(refuse_root(&Endpoint::from("edt://h/a")).is_ok());
+        assert!(refuse_root(&Endpoint::from("a")).is_ok());
+    }
+}

@@ -1,0 +1,73 @@
+//! `edt serve`: says where and how to reach the server, and serves until it is told to stop.
+
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+
+use edt::ServeOptions;
+use edt::auth::secret::Origin;
+use edt::server::Server;
+
+use crate::args::ServeArgs;
+use crate::exit::Exit;
+use crate::interrupt;
+use crate::terminal::say;
+
+pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
+    let options = args.options();
+    let server = Server::bind(options.clone())?;
+    let handle = server.handle();
+    let _guard = interrupt::on_interrupt(
+        "shutting down: no new sessions, running ones may go on for 30 s; press Ctrl-C again to stop at once",
+        move || handle.shutdown(),
+    );
+    say(&introduction(&options, server.address(), server.fingerprint(), server.secret()));
+    announce(server.address());
+    server.run()?;
+    Ok(Exit::Complete)
+}
+
+/// Tells scripts the port; a closed standard output means that nobody wants to know.
+fn announce(address: SocketAddr) {
+    let mut out = io::stdout();
+    let _ = writeln!(out, "listening on {address}").and_then(|()| out.flush());
+}
+
+fn introduction(options: &ServeOptions, address: SocketAddr, fingerprint: &str, secret: &Origin) -> String {
+    let root = options.root.canonicalize().unwrap_or_else(|_| options.root.clone());
+    let url = url(address);
+    let (origin, token) = match secret {
+        Origin::Environment => ("EDT_TOKEN".to_owned(), "...".to_owned()),
+        Origin::File(path) => (path.display().to_string(), "...".to_owned()),
+        Origin::Program => ("the calling program".to_owned(), "...".to_owned()),
+        Origin::Generated { path, text } => {
+            (format!("generated just now, kept in {}, shown this once: {text}", path.display()), text.clone())
+        }
+    };
+    format!(
+        "root         {}\nurl          {url}\nfingerprint  {fingerprint}\nsecret       {origin}\nclients      EDT_TOKEN={token} edt cp FILE {url}",
+        root.display()
+    )
+}
+
+fn url(address: SocketAddr) -> String {
+    let port = address.port();
+    if address.ip().is_unspecified() { format!("edt://HOST:{port}/") } else { format!("edt://{address}/") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generated_secret_is_shown_with_the_command_that_uses_it() {
+        let secret = Origin::Generated { path: "/c/token".into(), text: "s3cret".into() };
+        let text = introduction(&ServeOptions::new("/no-such"), "[::1]:7".parse().unwrap(), "ab:cd", &secret);
+        assert!(text.contains("clients      EDT_TOKEN=s3cret edt cp FILE edt://[::1]:7/"), "{text}");
+        assert!(text.contains("kept in /c/token") && text.contains("fingerprint  ab:cd") && text.contains("/no-such"));
+    }
+
+    #[test]
+    fn a_server_on_all_addresses_leaves_the_host_to_the_reader() {
+        assert_eq!(url("0.0.0.0:9".parse().unwrap()), "edt://HOST:9/");
+    }
+}

@@ -1,0 +1,174 @@
+//! Endpoints as arguments name them. Patterns among the sources of `edt cp` are expanded where the files are: on Windows, in quotes and
+//! on servers no shell does it.
+
+use edt::endpoint::Location;
+use edt::files::Files;
+use edt::path::RelativePath;
+use edt::store::Depth;
+use edt::{Endpoint, Error, ErrorKind, Result, TransferOptions};
+use globset::{GlobBuilder, GlobMatcher};
+
+const SPECIAL: [char; 3] = ['*', '?', '['];
+
+/// Takes a path or URL, and refuses at once what can be no endpoint.
+pub(crate) fn endpoint(text: &str) -> Result<Endpoint> {
+    let endpoint = Endpoint::new(text);
+    endpoint.resolve().map(|_| endpoint)
+}
+
+/// The endpoints that the sources name; a pattern stands for all that it matches, in order.
+pub(crate) fn expand(sources: &[String], options: &TransferOptions) -> Result<Vec<Endpoint>> {
+    let mut endpoints = Vec::with_capacity(sources.len());
+    for source in sources {
+        match Pattern::parse(source)? {
+            Some(pattern) => endpoints.extend(pattern.matches(options)?),
+            None => endpoints.push(Endpoint::new(source)),
+        }
+    }
+    Ok(endpoints)
+}
+
+/// A source with special characters: a directory that is named in full, and a pattern below it.
+struct Pattern {
+    source: String,
+    base: String,
+    below: String,
+    remote: bool,
+}
+
+impl Pattern {
+    /// `None` for a source that is no pattern; a local file whose name only looks like one is none.
+    fn parse(source: &str) -> Result<Option<Self>> {
+        let (root, remote) = match Endpoint::new(source).resolve()? {
+            Location::Local { .. } if source.starts_with("file://") => return Ok(None),
+            Location::Local { path, .. } if path.symlink_metadata().is_ok() => return Ok(None),
+            Location::Local { .. } => (0, false),
+            // A host in brackets is no pattern: special characters count behind the authority only.
+            Location::Remote(_) => (source.find("://").map_or(0, |at| at + 3), true),
+            Location::Null | Location::Zero { .. } => return Ok(None),
+        };
+        let start = if remote { source[root..].find('/').map_or(source.len(), |at| root + at) } else { root };
+        let Some(special) = source[start..].find(SPECIAL) else { return Ok(None) };
+        let separators: &[char] = if remote { &['/'] } else { &['/', std::path::MAIN_SEPARATOR] };
+        let cut = source[..start + special].rfind(separators).map_or(0, |at| at + 1);
+        Ok(Some(Self { source: source.to_owned(), base: source[..cut].to_owned(), below: source[cut..].to_owned(), remote }))
+    }
+
+    fn matches(&self, options: &TransferOptions) -> Result<Vec<Endpoint>> {
+        let below = if self.remote { self.decoded()? } else { self.below.clone() };
+        let below = below.trim_end_matches('/');
+        let glob = self.compile(below)?;
+        let depth = if below.contains('/') || below.contains("**") { Depth::Tree } else { Depth::One };
+        let base = if self.base.is_empty() { "./" } else { &self.base };
+        let mut paths = Vec::new();
+        for entry in Files::open(&Endpoint::new(base), options)?.list(depth)? {
+            let path = entry?.path;
+            if is_match(&glob, below, &path) {
+                paths.push(path);
+            }
+        }
+        if paths.is_empty() {
+            return Err(self.error(ErrorKind::NotFound, "nothing matches it").with_hint("check the pattern with `edt ls`"));
+        }
+        paths.sort();
+        paths.iter().map(|path| self.endpoint(path)).collect()
+    }
+
+    fn compile(&self, below: &str) -> Result<GlobMatcher> {
+        let glob = GlobBuilder::new(below).literal_separator(true).build();
+        glob.map(|glob| glob.compile_matcher()).map_err(|cause| self.error(ErrorKind::InvalidInput, cause.kind()))
+    }
+
+    /// The pattern without its percent encoding, which only the parser of whole URLs undoes.
+    fn decoded(&self) -> Result<String> {
+        match (Endpoint::new(&self.base).resolve()?, Endpoint::new(&self.source).resolve()?) {
+            (Location::Remote(base), Location::Remote(whole)) => {
+                Ok(whole.path[base.path.len()..].trim_start_matches('/').to_owned())
+            }
+            _ => Ok(self.below.clone()),
+        }
+    }
+
+    fn endpoint(&self, path: &RelativePath) -> Result<Endpoint> {
+        let name = std::str::from_utf8(path.as_bytes()).map_err(|_| {
+            self.error(ErrorKind::InvalidInput, format!("the name of `{path}` is not UTF-8"))
+                .with_hint("copy the directory that holds it")
+        })?;
+        let name = if self.remote { percent_encoded(name) } else { name.to_owned() };
+        Ok(Endpoint::new(format!("{}{name}", self.base)))
+    }
+
+    fn error(&self, kind: ErrorKind, cause: impl std::fmt::Display) -> Error {
+        Error::new(kind, format!("could not expand the pattern `{}`", self.source)).with_cause(cause)
+    }
+}
+
+/// Whether a path matches; as in a shell, a name that begins with a dot needs a pattern that says so.
+fn is_match(glob: &GlobMatcher, pattern: &str, path: &RelativePath) -> bool {
+    let asks_hidden = pattern.split('/').any(|name| name.starts_with('.'));
+    let hidden = path.components().any(|name| name.starts_with(b"."));
+    let Ok(text) = std::str::from_utf8(path.as_bytes()) else {
+        return glob.is_match(String::from_utf8_lossy(path.as_bytes()).as_ref());
+    };
+    glob.is_match(text) && (asks_hidden || !hidden)
+}
+
+fn percent_encoded(name: &str) -> String {
+    name.bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => char::from(byte).to_string(),
+            _ => format!("%{byte:02X}"),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(source: &str) -> Option<(String, String)> {
+        Pattern::parse(source).unwrap().map(|pattern| (pattern.base, pattern.below))
+    }
+
+    #[test]
+    fn a_pattern_is_cut_behind_its_last_named_directory() {
+        assert_eq!(parts("no-such/a/*.h5"), Some(("no-such/a/".into(), "*.h5".into())));
+        assert_eq!(parts("no-such-*"), Some((String::new(), "no-such-*".into())));
+        assert_eq!(parts("edt://[::1]:9/a/b?/c"), Some(("edt://[::1]:9/a/".into(), "b?/c".into())));
+        assert_eq!(parts("edt://h/*"), Some(("edt://h/".into(), "*".into())));
+    }
+
+    #[test]
+    fn what_is_no_pattern_stays_as_it_is() {
+        for source in ["plain", "edt://[::1]/a", "edt://[::1]", "zero:2x1MiB", "null:", "file:///a*"] {
+            assert_eq!(parts(source), None, "{source}");
+        }
+    }
+
+    #[test]
+    fn a_local_file_with_special_characters_in_its_name_is_no_pattern() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("a[1].txt");
+        std::fs::write(&file, "x").unwrap();
+        assert_eq!(parts(file.to_str().unwrap()), None);
+    }
+
+    #[test]
+    fn a_star_stays_within_a_name_and_does_not_match_hidden_files() {
+        let matches = |pattern: &str, path: &str| {
+            let glob = GlobBuilder::new(pattern).literal_separator(true).build().unwrap().compile_matcher();
+            is_match(&glob, pattern, &RelativePath::from_user(path).unwrap())
+        };
+        assert!(matches("*.h5", "a.h5") && matches("**/*.h5", "x/y/a.h5") && matches(".*", ".a"));
+        assert!(!matches("*.h5", "x/a.h5") && !matches("*", ".a") && !matches("**", "x/.git/a"));
+    }
+
+    #[test]
+    fn matched_names_are_encoded_in_urls() {
+        let pattern = Pattern::parse("edt://h/d/*").unwrap().unwrap();
+        let endpoint = pattern.endpoint(&RelativePath::from_user("50 %/ü").unwrap()).unwrap();
+        assert_eq!(endpoint.as_str(), "edt://h/d/50%20%25/%C3%BC");
+        let Location::Remote(remote) = endpoint.resolve().unwrap() else { panic!() };
+        assert_eq!(remote.path, "d/50 %/ü");
+    }
+}

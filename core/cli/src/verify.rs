@@ -1,0 +1,176 @@
+//! `edt verify`: compares files, where they are, with the manifest of a transfer.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Write};
+use std::path::Path;
+
+use edt::files::{Digests, Files};
+use edt::pipeline::manifest::{Manifest, Expected};
+use edt::protocol::hex;
+use edt::ErrorKind;
+use serde::Serialize;
+
+use crate::args::VerifyArgs;
+use crate::exit::Exit;
+use crate::sources::endpoint;
+use crate::terminal::printable;
+
+/// What became of a file since the manifest was written.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "result", rename_all = "lowercase")]
+enum Outcome {
+    /// Its content is the same.
+    Ok,
+    /// Its content is another.
+    Differs { why: String },
+    /// It is not there.
+    Missing,
+    /// It could not be read.
+    Failed { why: String },
+}
+
+/// How many files had each outcome.
+#[derive(Debug, Default, Serialize)]
+struct Counts {
+    ok: u64,
+    differs: u64,
+    missing: u64,
+    failed: u64,
+}
+
+pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<Exit> {
+    let manifest = BufReader::new(open(&args.manifest)?);
+    let mut files = Files::open(&endpoint(&args.url)?, &args.connect.options())?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    let mut counts = Counts::default();
+    for expected in Manifest::read(manifest) {
+        let expected = expected?;
+        let outcome = match files.digests(&expected.path) {
+            // Without its connection no further file can be told from a missing one.
+            Err(error) if matches!(error.kind(), ErrorKind::ConnectionLost | ErrorKind::Unreachable) => return Err(error.into()),
+            answer => judge(&expected, answer),
+        };
+        counts.add(&outcome);
+        tell(&mut out, args.json, &expected.path.to_string(), &outcome)?;
+    }
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string(&counts)?)?;
+    } else {
+        let Counts { ok, differs, missing, failed } = counts;
+        writeln!(out, "{ok} ok, {differs} differ, {missing} missing, {failed} failed")?;
+    }
+    out.flush()?;
+    Ok(if counts.is_clean() { Exit::Complete } else { Exit::Incomplete })
+}
+
+fn open(path: &Path) -> edt::Result<File> {
+    File::open(path).map_err(|cause| {
+        edt::Error::new(ErrorKind::InvalidInput, format!("could not open the manifest `{}`", path.display()))
+            .with_cause(cause)
+            .with_hint("name a file that `edt cp --manifest FILE` or `b3sum` wrote")
+    })
+}
+
+impl Counts {
+    fn add(&mut self, outcome: &Outcome) {
+        *match outcome {
+            Outcome::Ok => &mut self.ok,
+            Outcome::Differs { .. } => &mut self.differs,
+            Outcome::Missing => &mut self.missing,
+            Outcome::Failed { .. } => &mut self.failed,
+        } += 1;
+    }
+
+    fn is_clean(&self) -> bool {
+        self.differs + self.missing + self.failed == 0
+    }
+}
+
+/// Compares BLAKE3 where the manifest has it, which a list made by `b3sum` has alone, else size and crc64nvme.
+fn judge(expected: &Expected, answer: edt::Result<Digests>) -> Outcome {
+    let found = match answer {
+        Ok(found) => found,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Outcome::Missing,
+        Err(error) => return Outcome::Failed { why: error.to_string() },
+    };
+    let differs = |what: &str, now: &str, listed: &str| Outcome::Differs { why: format!("{what} is {now}, the manifest says {listed}") };
+    if let Some(blake3) = expected.blake3.map(|digest| hex(&digest)) {
+        return if blake3 == found.blake3 { Outcome::Ok } else { differs("BLAKE3", &found.blake3, &blake3) };
+    }
+    let crc64nvme = expected.crc64nvme.map(|digest| format!("{digest:016x}"));
+    match (expected.size, crc64nvme) {
+        (Some(size), _) if size != found.size => differs("size", &found.size.to_string(), &size.to_string()),
+        (_, Some(crc64nvme)) if crc64nvme != found.crc64nvme => differs("crc64nvme", &found.crc64nvme, &crc64nvme),
+        (_, Some(_)) => Outcome::Ok,
+        (_, None) => Outcome::Failed { why: "the manifest has no digest of it".to_owned() },
+    }
+}
+
+fn tell(out: &mut impl Write, json: bool, path: &str, outcome: &Outcome) -> anyhow::Result<()> {
+    /// One line of `--json`.
+    #[derive(Serialize)]
+    struct Line<'a> {
+        path: &'a str,
+        #[serde(flatten)]
+        outcome: &'a Outcome,
+    }
+    if json {
+        writeln!(out, "{}", serde_json::to_string(&Line { path, outcome })?)?;
+        return Ok(());
+    }
+    let path = printable(path);
+    match outcome {
+        Outcome::Ok => {}
+        Outcome::Differs { why } => writeln!(out, "differs: {path}: {why}")?,
+        Outcome::Missing => writeln!(out, "missing: {path}")?,
+        Outcome::Failed { why } => writeln!(out, "failed: {path}: {why}")?,
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use edt::path::RelativePath;
+
+    fn expected(blake3: Option<[u8; 32]>) -> Expected {
+        Expected { path: RelativePath::from_user("a").unwrap(), size: Some(3), crc64nvme: Some(0xab), blake3 }
+    }
+
+    fn digests(size: u64, crc64nvme: u64, blake3: [u8; 32]) -> Digests {
+        Digests { size, crc64nvme: format!("{crc64nvme:016x}"), blake3: hex(&blake3) }
+    }
+
+    #[test]
+    fn the_same_content_is_ok() {
+        assert_eq!(judge(&expected(Some([1; 32])), Ok(digests(3, 0xab, [1; 32]))), Outcome::Ok);
+        assert_eq!(judge(&expected(None), Ok(digests(3, 0xab, [9; 32]))), Outcome::Ok);
+    }
+
+    #[test]
+    fn another_content_differs_by_the_strongest_digest_there_is() {
+        for (expected, found, what) in [
+            (expected(Some([1; 32])), digests(3, 0xab, [2; 32]), "BLAKE3"),
+            (expected(None), digests(4, 0xab, [2; 32]), "size is 4, the manifest says 3"),
+            (expected(None), digests(3, 0xac, [2; 32]), "crc64nvme is 00000000000000ac"),
+        ] {
+            let Outcome::Differs { why } = judge(&expected, Ok(found)) else { panic!("{what} passed") };
+            assert!(why.starts_with(what), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_gone_is_missing_and_one_that_cannot_be_read_failed() {
+        let error = |kind| Err(edt::Error::new(kind, "x"));
+        assert_eq!(judge(&expected(None), error(ErrorKind::NotFound)), Outcome::Missing);
+        assert_eq!(judge(&expected(None), error(ErrorKind::PermissionDenied)), Outcome::Failed { why: "x".into() });
+    }
+
+    #[test]
+    fn lines_of_json_hold_path_and_result() {
+        let mut out = Vec::new();
+        tell(&mut out, true, "a", &Outcome::Differs { why: "w".into() }).unwrap();
+        tell(&mut out, false, "a", &Outcome::Ok).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "{\"path\":\"a\",\"result\":\"differs\",\"why\":\"w\"}\n");
+    }
+}

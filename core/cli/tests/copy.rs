@@ -1,0 +1,203 @@
+//! `edt cp` between directories of this host: what is copied, what is told, and how it ends.
+
+mod support;
+
+use serde_json::Value;
+use support::{World, names};
+
+fn json_lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
+}
+
+fn world_with_tree() -> World {
+    let world = World::new();
+    world.write("src/a.txt", "alpha");
+    world.write("src/sub/b.bin", vec![7; 300_000]);
+    world.write("src/sub/empty", "");
+    world
+}
+
+const TREE: [&str; 3] = ["a.txt", "sub/b.bin", "sub/empty"];
+
+#[test]
+fn a_file_is_copied_to_a_file() {
+    let world = World::new();
+    world.write("a", "content");
+    let ended = world.edt("cp a b").expect(0);
+    assert_eq!(world.read("b"), "content");
+    assert!(ended.out.is_empty(), "{}", ended.out);
+    assert!(ended.err.contains("1 files, 7 B"), "{}", ended.err);
+}
+
+#[test]
+fn a_tree_is_copied_into_a_directory() {
+    let world = world_with_tree();
+    world.edt("cp src dst").expect(0);
+    assert_eq!(names(&world.path("dst")), TREE);
+    assert_eq!(std::fs::read(world.path("dst/sub/b.bin")).unwrap(), vec![7; 300_000]);
+}
+
+#[test]
+fn several_sources_keep_their_names() {
+    let world = world_with_tree();
+    world.write("other", "o");
+    world.edt("cp src other dst/").expect(0);
+    assert_eq!(names(&world.path("dst")), ["other", "src/a.txt", "src/sub/b.bin", "src/sub/empty"]);
+}
+
+#[test]
+fn a_quoted_pattern_is_expanded() {
+    let world = World::new();
+    for name in ["in/a.h5", "in/b.h5", "in/c.txt", "in/deep/d.h5"] {
+        world.write(name, name);
+    }
+    world.edt("cp in/*.h5 dst/").expect(0);
+    assert_eq!(names(&world.path("dst")), ["a.h5", "b.h5"]);
+    let err = world.edt("cp in/*.nc dst/").expect(4).err;
+    assert!(err.contains("`in/*.nc`") && err.contains("hint: "), "{err}");
+}
+
+#[test]
+fn a_dry_run_names_the_files_and_changes_nothing() {
+    let world = world_with_tree();
+    let ended = world.edt("cp --dry-run src dst").expect(0);
+    assert!(!world.exists("dst"));
+    for name in TREE {
+        assert!(ended.out.contains(name), "{name} is missing in\n{}", ended.out);
+    }
+    assert!(ended.err.contains("dry run: 3 files"), "{}", ended.err);
+}
+
+#[test]
+fn json_events_end_with_the_report() {
+    let world = world_with_tree();
+    let ended = world.edt("cp --json src dst").expect(0);
+    let lines = json_lines(&ended.out);
+    let (report, events) = lines.split_last().unwrap();
+    assert_eq!((report["event"].as_str(), report["totals"]["files_done"].as_u64()), (Some("report"), Some(3)));
+    assert!(events.iter().all(|event| event["event"].is_string()));
+    assert!(events.iter().any(|event| event["event"] == "planned"));
+    assert_eq!(events.last().unwrap()["event"], "finished");
+}
+
+#[test]
+fn a_transfer_that_cannot_start_ends_its_json_with_the_failure() {
+    let lines = json_lines(&World::new().edt("cp --json missing dst").expect(4).out);
+    let last = lines.last().unwrap();
+    assert_eq!((last["event"].as_str(), last["kind"].as_str()), (Some("failed"), Some("not-found")));
+}
+
+#[test]
+fn the_report_is_written_to_a_file() {
+    let world = world_with_tree();
+    world.edt("cp --report report.json src dst").expect(0);
+    let report: Value = serde_json::from_str(&world.read("report.json")).unwrap();
+    assert_eq!(report["totals"]["files_done"], 3);
+}
+
+#[test]
+fn quiet_says_nothing_at_success() {
+    let world = world_with_tree();
+    let ended = world.edt("cp --quiet src dst").expect(0);
+    assert_eq!((ended.out.as_str(), ended.err.as_str()), ("", ""));
+}
+
+#[test]
+fn verbose_names_each_file() {
+    let world = world_with_tree();
+    let err = world.edt("cp --verbose src dst").expect(0).err;
+    for name in TREE {
+        assert!(err.contains(name), "{name} is missing in\n{err}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn one_bad_file_is_listed_and_the_others_arrive() {
+    let world = world_with_tree();
+    std::os::unix::fs::symlink("nowhere", world.path("src/dangling")).unwrap();
+    let err = world.edt("cp --symlinks follow src dst").expect(1).err;
+    assert!(err.contains("failed: ") && err.contains("dangling"), "{err}");
+    assert_eq!(names(&world.path("dst")), TREE);
+}
+
+#[test]
+fn a_missing_source_is_unreachable() {
+    let world = World::new();
+    let err = world.edt("cp missing dst").expect(4).err;
+    assert!(err.contains("missing") && err.contains("hint: "), "{err}");
+    assert!(!world.exists("dst"));
+}
+
+#[test]
+fn patterns_choose_files() {
+    let world = world_with_tree();
+    world.edt("cp --include *.txt src only").expect(0);
+    assert_eq!(names(&world.path("only")), ["a.txt"]);
+    world.edt("cp --exclude sub src without").expect(0);
+    assert_eq!(names(&world.path("without")), ["a.txt"]);
+}
+
+#[test]
+fn sync_sends_what_changed_and_delete_removes_the_rest() {
+    let world = world_with_tree();
+    world.edt("cp src dst").expect(0);
+    world.write("src/a.txt", "alpha, longer");
+    world.write("dst/stale", "old");
+    let lines = json_lines(&world.edt("cp --sync --json src dst").expect(0).out);
+    let totals = &lines.last().unwrap()["totals"];
+    assert_eq!((totals["files_done"].as_u64(), totals["files_skipped"].as_u64()), (Some(1), Some(2)));
+    assert!(world.exists("dst/stale"));
+    world.edt("cp --sync --delete src dst").expect(0);
+    assert_eq!(names(&world.path("dst")), TREE);
+    assert_eq!(world.read("dst/a.txt"), "alpha, longer");
+}
+
+#[test]
+fn without_overwrite_a_file_that_stands_there_fails_and_stays() {
+    let world = world_with_tree();
+    world.write("dst/a.txt", "mine");
+    world.edt("cp --no-overwrite src dst").expect(1);
+    assert_eq!(world.read("dst/a.txt"), "mine");
+    assert!(world.exists("dst/sub/b.bin"));
+}
+
+#[cfg(unix)]
+#[test]
+fn symbolic_links_are_kept_followed_or_skipped() {
+    let world = World::new();
+    world.write("src/file", "f");
+    std::os::unix::fs::symlink("file", world.path("src/link")).unwrap();
+    for how in ["keep", "follow", "skip"] {
+        world.edt(&format!("cp --symlinks {how} src {how}")).expect(0);
+    }
+    assert_eq!(std::fs::read_link(world.path("keep/link")).unwrap().to_str(), Some("file"));
+    assert!(world.path("follow/link").symlink_metadata().unwrap().is_file());
+    assert!(!world.exists("skip/link"));
+}
+
+#[test]
+fn memory_is_a_source_and_nothing_a_destination() {
+    World::new().edt("cp --concurrency 2 zero:4x1MiB null:").expect(0);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_copy_says_how_to_resume() {
+    use rustix::process::{Pid, Signal, kill_process};
+    use std::io::{BufRead as _, BufReader, Read as _};
+    use std::process::Stdio;
+
+    let world = World::new();
+    let mut command = world.command(&["cp", "--json", "--limit-rate", "1MB", "zero:1x1GB", "dst/"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    lines.next().expect("an event once the transfer runs").unwrap();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let last = lines.map(Result::unwrap).last().unwrap();
+    let mut err = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{err}");
+    assert!(err.contains("interrupted: run the same command again to resume"), "{err}");
+    assert_eq!(json_lines(&last)[0]["kind"], "cancelled");
+}

@@ -1,0 +1,171 @@
+//! Commands against a real `edt serve` process on this host.
+
+mod support;
+
+use serde_json::Value;
+use support::{World, names};
+
+fn world_with_tree() -> World {
+    let world = World::new();
+    world.write("src/a.txt", "alpha");
+    world.write("src/sub/b.bin", vec![7; 300_000]);
+    world.make_directory("root");
+    world
+}
+
+#[test]
+fn a_tree_goes_to_a_server_and_back() {
+    let world = world_with_tree();
+    let server = world.serve("root");
+    let url = &server.url;
+    world.edt(&format!("cp src {url}/up")).expect(0);
+    assert_eq!(names(&world.path("root/up")), ["a.txt", "sub/b.bin"]);
+    world.edt(&format!("cp {url}/up back")).expect(0);
+    assert_eq!(names(&world.path("back")), ["a.txt", "sub/b.bin"]);
+    assert_eq!(world.read("back/a.txt"), "alpha");
+}
+
+#[test]
+fn a_pattern_is_expanded_on_the_server() {
+    let world = world_with_tree();
+    world.write("root/x 1.h5", "1");
+    world.write("root/x 2.h5", "2");
+    world.write("root/y.txt", "y");
+    let server = world.serve("root");
+    world.edt(&format!("cp {}/*.h5 dst/", server.url)).expect(0);
+    assert_eq!(names(&world.path("dst")), ["x 1.h5", "x 2.h5"]);
+}
+
+#[test]
+fn a_wrong_secret_is_refused() {
+    let world = world_with_tree();
+    let server = world.serve("root");
+    world.write("token", "another secret\n");
+    for command in [format!("cp --token-file token src {}/up", server.url), format!("ls --token-file token {}/", server.url)] {
+        let err = world.edt(&command).expect(3).err;
+        assert!(err.contains("hint: "), "{err}");
+    }
+    assert!(names(&world.path("root")).is_empty());
+}
+
+#[test]
+fn a_secret_from_a_file_is_accepted() {
+    let world = world_with_tree();
+    let server = world.serve("root");
+    world.write("token", format!("{}\n", support::SECRET));
+    let arguments = format!("ls --token-file token {}/", server.url);
+    let arguments: Vec<&str> = arguments.split_whitespace().collect();
+    let status = world.command(&arguments).env_remove("EDT_TOKEN").status().unwrap();
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn a_read_only_server_is_read_but_not_written() {
+    let world = world_with_tree();
+    let server = world.serve("--read-only src");
+    let url = &server.url;
+    world.edt(&format!("cp {url}/ copy")).expect(0);
+    world.edt(&format!("cp copy/a.txt {url}/new")).expect(3);
+    world.edt(&format!("rm {url}/a.txt")).expect(3);
+    assert_eq!(names(&world.path("src")), ["a.txt", "sub/b.bin"]);
+}
+
+#[test]
+fn nobody_listening_is_unreachable() {
+    let world = world_with_tree();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("edt://{}", free.local_addr().unwrap());
+    drop(free);
+    world.edt(&format!("cp src {url}/up")).expect(4);
+    world.edt(&format!("ls {url}/")).expect(4);
+}
+
+#[test]
+fn a_listing_tells_names_and_sizes() {
+    let world = world_with_tree();
+    let server = world.serve("src");
+    let url = &server.url;
+    let mut short: Vec<String> = world.edt(&format!("ls {url}/")).expect(0).out.lines().map(str::to_owned).collect();
+    short.sort();
+    assert_eq!(short, ["a.txt", "sub/"]);
+    assert!(world.edt(&format!("ls -r {url}/")).expect(0).out.contains("sub/b.bin"));
+    let long = world.edt(&format!("ls -l -r {url}/")).expect(0).out;
+    assert!(long.lines().any(|line| line.contains(" 300000 ") && line.ends_with(" sub/b.bin")), "{long}");
+    let json = world.edt(&format!("ls --json {url}/sub")).expect(0).out;
+    let entry: Value = serde_json::from_str(json.trim()).unwrap();
+    assert_eq!((entry["path"].as_str(), entry["kind"].as_str(), entry["size"].as_u64()), (Some("b.bin"), Some("file"), Some(300_000)));
+}
+
+#[test]
+fn an_entry_is_described() {
+    let world = world_with_tree();
+    let server = world.serve("src");
+    let url = &server.url;
+    let text = world.edt(&format!("stat {url}/a.txt")).expect(0).out;
+    assert!(text.contains("kind      file") && text.contains("size      5 bytes"), "{text}");
+    let json: Value = serde_json::from_str(&world.edt(&format!("stat --json {url}/sub")).expect(0).out).unwrap();
+    assert_eq!(json["kind"], "directory");
+    world.edt(&format!("stat {url}/missing")).expect(4);
+}
+
+#[test]
+fn files_are_removed_one_by_one_and_trees_only_when_asked() {
+    let world = world_with_tree();
+    let server = world.serve("src");
+    let url = &server.url;
+    world.edt(&format!("rm {url}/a.txt")).expect(0);
+    world.edt(&format!("rm {url}/sub")).expect(1);
+    assert_eq!(names(&world.path("src")), ["sub/b.bin"]);
+    world.edt(&format!("rm -r {url}/sub {url}/missing")).expect(1);
+    assert!(!world.exists("src/sub"));
+}
+
+#[test]
+fn a_copy_is_verified_against_the_manifest_of_its_transfer() {
+    let world = world_with_tree();
+    let server = world.serve("root");
+    let url = format!("{}/up", server.url);
+    world.edt(&format!("cp --manifest manifest src {url}")).expect(0);
+    let out = world.edt(&format!("verify manifest {url}")).expect(0).out;
+    assert!(out.contains("2 ok, 0 differ, 0 missing, 0 failed"), "{out}");
+    world.write("root/up/a.txt", "alphA");
+    std::fs::remove_file(world.path("root/up/sub/b.bin")).unwrap();
+    let out = world.edt(&format!("verify manifest {url}")).expect(1).out;
+    assert!(out.contains("differs: a.txt") && out.contains("missing: sub/b.bin"), "{out}");
+    let json = world.edt(&format!("verify --json manifest {url}")).expect(1).out;
+    let last: Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
+    assert_eq!((last["ok"].as_u64(), last["differs"].as_u64(), last["missing"].as_u64()), (Some(0), Some(1), Some(1)));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_server_that_is_told_to_stop_ends_well() {
+    use rustix::process::{Pid, Signal, kill_process};
+
+    let world = world_with_tree();
+    let mut server = world.serve("root");
+    kill_process(Pid::from_child(&server.child), Signal::TERM).unwrap();
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_new_secret_is_shown_once_with_the_command_that_uses_it() {
+    use std::io::{BufRead as _, BufReader, Read as _};
+    use std::process::Stdio;
+
+    let world = world_with_tree();
+    let start = || {
+        let mut command = world.command(&["serve", "--listen", "127.0.0.1:0", "root"]);
+        let mut child = command.env_remove("EDT_TOKEN").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let mut text = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        text
+    };
+    let (first, second) = (start(), start());
+    let shown = first.split("EDT_TOKEN=").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+    assert!(shown.len() >= 16 && shown != "...", "{first}");
+    assert!(!second.contains(shown), "{second}");
+}

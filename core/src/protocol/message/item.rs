@@ -1,0 +1,59 @@
+//! The description of an item, as it travels before its bytes.
+
+use minicbor::{Decode, Encode};
+
+use super::Key;
+
+/// The description of a file that travels before its bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct FileHeader {
+    /// Numbers the items of a session densely from 1.
+    #[n(0)]
+    pub file: u32,
+    /// The name below the destination; empty for the destination itself.
+    #[cbor(n(1), with = "minicbor::bytes")]
+    pub path: Vec<u8>,
+    /// What it is.
+    #[n(2)]
+    pub kind: ItemKind,
+    /// Size in bytes.
+    #[n(3)]
+    pub size: u64,
+    /// Modification time, nanoseconds since 1970.
+    #[n(4)]
+    pub modified_ns: Option<i64>,
+    /// Unix permission bits.
+    #[n(5)]
+    pub mode: Option<u32>,
+    /// Key of path, size, mtime and version of the source.
+    #[n(6)]
+    pub identity: Key,
+    /// Target of a symbolic link.
+    #[cbor(n(7), with = "minicbor::bytes")]
+    pub target: Option<Vec<u8>>,
+    /// In a pack: crc64nvme of the content.
+    #[n(8)]
+    pub crc64nvme: u64,
+    /// In a pack: BLAKE3 of the content, if the transfer has it.
+    #[cbor(n(9), with = "minicbor::bytes")]
+    pub blake3: Option<[u8; 32]>,
+    /// Whether the source has holes.
+    #[n(10)]
+    pub sparse: bool,
+}
+
+/// The kind of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum ItemKind {
+    /// A regular file.
+    #[n(0)]
+    File,
+    /// A directory.
+    #[n(1)]
+    Directory,
+    /// A symbolic link.
+    #[n(2)]
+    Symlink,
+}

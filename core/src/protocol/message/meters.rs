@@ -1,0 +1,96 @@
+//! Meters of stages and their sizes, as the control loop and its remote half exchange them.
+
+use minicbor::{Decode, Encode};
+
+/// Cumulative meters of one half.
+#[derive(Debug, Clone, Default, PartialEq, Encode, Decode)]
+#[cbor(map)]
+pub struct Meters {
+    /// Microseconds on the half's own monotonic clock.
+    #[n(0)]
+    pub at_us: u64,
+    /// Read stage, if the half is a sender.
+    #[n(1)]
+    pub read: StageMeters,
+    /// Network stage at this half.
+    #[n(2)]
+    pub network: StageMeters,
+    /// Write stage, if the half is a receiver.
+    #[n(3)]
+    pub write: StageMeters,
+    /// Free bytes of the half's buffer.
+    #[n(4)]
+    pub buffer_free: u64,
+    /// Size of the half's buffer.
+    #[n(5)]
+    pub buffer_capacity: u64,
+    /// Sums over streams that this half sends on, if the system tells.
+    #[n(6)]
+    pub tcp: Option<TcpMeters>,
+    /// Bytes planned and not yet sent; `None` while listing goes on, or at a receiver.
+    #[n(7)]
+    pub bytes_left: Option<u64>,
+    /// Items planned and not yet sent.
+    #[n(8)]
+    pub files_left: Option<u64>,
+    /// Bytes put on streams by a sender half.
+    #[n(9)]
+    pub bytes_sent: u64,
+}
+
+/// Cumulative meters of one stage of one half.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct StageMeters {
+    /// Bytes out of the stage.
+    #[n(0)]
+    pub bytes: u64,
+    /// Worker-microseconds spent working.
+    #[n(1)]
+    pub busy_us: u64,
+    /// Worker-microseconds in existence: its growth over time is the applied concurrency.
+    #[n(2)]
+    pub workers_us: u64,
+    /// Workers at present.
+    #[n(3)]
+    pub workers: u16,
+}
+
+/// Cumulative TCP counters over the streams that a half sends on, closed ones included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct TcpMeters {
+    /// Data segments sent.
+    #[n(0)]
+    pub segments: u64,
+    /// Segments sent again.
+    #[n(1)]
+    pub retransmitted: u64,
+    /// Smoothed round trip time in microseconds, averaged over open streams.
+    #[n(2)]
+    pub rtt_us: u64,
+    /// Sum of the delivery rates of open streams, bytes per second.
+    #[n(3)]
+    pub delivery_rate: u64,
+}
+
+/// Sizes of stages; `None` leaves one as it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Tune {
+    /// Read workers.
+    #[n(0)]
+    pub read: Option<u16>,
+    /// Streams.
+    #[n(1)]
+    pub network: Option<u16>,
+    /// Write workers.
+    #[n(2)]
+    pub write: Option<u16>,
+    /// Chunks of one file in flight.
+    #[n(3)]
+    pub parallelism: Option<u16>,
+    /// Unacknowledged chunks of a stream.
+    #[n(4)]
+    pub pipelining: Option<u16>,
+}

@@ -1,0 +1,94 @@
+//! Manifests: written, read back, and read from other tools.
+
+#![allow(clippy::unwrap_used)]
+
+use edt::ErrorKind;
+use edt::path::RelativePath;
+use edt::pipeline::manifest::{Expected, Manifest, ManifestEntry};
+
+fn entry(path: &[u8], size: u64) -> ManifestEntry {
+    let path = RelativePath::from_bytes(path).unwrap();
+    ManifestEntry { path, size, modified_ns: Some(-7), mode: Some(0o640), crc64nvme: 0xab, blake3: Some([9; 32]) }
+}
+
+fn read(text: &[u8]) -> Vec<edt::Result<Expected>> {
+    Manifest::read(text).collect()
+}
+
+#[test]
+fn entries_come_back_in_order_whether_stored_or_not() {
+    let mut manifest = Manifest::create(None).unwrap();
+    let entries: Vec<ManifestEntry> = (0..2000).map(|n| entry(format!("dir/file {n}").as_bytes(), n)).collect();
+    for entry in &entries {
+        manifest.add(entry).unwrap();
+    }
+    assert_eq!(manifest.entries().collect::<Result<Vec<_>, _>>().unwrap(), entries);
+    let manifest = manifest.finish().unwrap();
+    assert_eq!(manifest.len(), 2000);
+    assert_eq!(manifest.entries().collect::<Result<Vec<_>, _>>().unwrap(), entries);
+}
+
+#[test]
+fn two_readers_do_not_disturb_each_other() {
+    let mut manifest = Manifest::default();
+    (0..3000).for_each(|n| manifest.add(&entry(format!("{n}").as_bytes(), n)).unwrap());
+    let pairs = manifest.entries().zip(manifest.entries());
+    assert_eq!(pairs.filter(|(a, b)| a.as_ref().unwrap() == b.as_ref().unwrap()).count(), 3000);
+}
+
+#[test]
+fn a_named_manifest_is_a_file_of_json_lines() {
+    let directory = tempfile::tempdir().unwrap();
+    let name = directory.path().join("manifest.jsonl");
+    let mut manifest = Manifest::create(Some(&name)).unwrap();
+    manifest.add(&entry(b"a", 5)).unwrap();
+    let manifest = manifest.finish().unwrap();
+    let text = std::fs::read_to_string(&name).unwrap();
+    let digest = "09".repeat(32);
+    let expected = format!(r#"{{"path":"a","size":5,"modified_ns":-7,"mode":416,"crc64nvme":"00000000000000ab","blake3":"{digest}"}}"#);
+    assert_eq!(text, format!("{expected}\n"));
+    let mut copy = Vec::new();
+    manifest.write_to(&mut copy).unwrap();
+    assert_eq!(copy, text.as_bytes());
+}
+
+#[test]
+fn a_name_that_is_no_text_survives() {
+    let mut manifest = Manifest::default();
+    let odd = ManifestEntry { blake3: None, modified_ns: None, mode: None, ..entry(b"\xff\nx", 1) };
+    manifest.add(&odd).unwrap();
+    let mut text = Vec::new();
+    manifest.write_to(&mut text).unwrap();
+    assert!(text.starts_with(br#"{"path_bytes":"ff0a78""#));
+    assert_eq!(manifest.entries().next().unwrap().unwrap(), odd);
+    let expected = Expected { path: odd.path, size: Some(1), crc64nvme: Some(0xab), blake3: None };
+    assert_eq!(read(&text)[0].as_ref().unwrap(), &expected);
+}
+
+#[test]
+fn lines_of_b3sum_are_understood() {
+    let digest = "0a".repeat(32);
+    let text = format!("{digest}  ./dir/a b\r\n\n\\{digest}  x\\ny\\\\z\n{digest}  last");
+    let paths: Vec<_> = read(text.as_bytes()).into_iter().map(|line| line.unwrap()).collect();
+    let expected: [&[u8]; 3] = [b"dir/a b", b"x\ny\\z", b"last"];
+    assert_eq!(paths.iter().map(|line| line.path.as_bytes()).collect::<Vec<_>>(), expected);
+    assert!(paths.iter().all(|line| line.blake3 == Some([10; 32]) && line.size.is_none()));
+}
+
+#[test]
+fn a_broken_line_is_named_and_the_others_are_read() {
+    let digest = "0a".repeat(32);
+    let text = format!("{digest}  a\n{{\"size\":1}}\nnonsense\n{digest}  ../b\n{digest}  c\n");
+    let lines = read(text.as_bytes());
+    assert_eq!(lines.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, false, false, true]);
+    let error = lines[2].as_ref().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(error.what().contains("line `3`") && error.hint().is_some());
+}
+
+#[test]
+fn an_endless_line_is_refused_without_reading_it_whole() {
+    let lines = read(&vec![b'x'; 1 << 20]);
+    assert_eq!(lines.len(), 1);
+    assert!(lines[0].as_ref().unwrap_err().cause().unwrap().contains("longer"));
+}
