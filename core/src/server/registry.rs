@@ -72,7 +72,8 @@ impl Registry {
     pub(super) fn attach(&self, session: SessionId, stream: IncomingStream, most: u16) -> Result<()> {
         let mut sessions = self.sessions.lock();
         let waiting = |sessions: &mut HashMap<SessionId, Slot>| {
-            sessions.get(&session).is_some_and(|slot| slot.half.is_none())
+            // A stream can overtake the thread that serves its session, which the acceptor has let in already.
+            sessions.get(&session).is_none_or(|slot| slot.half.is_none())
         };
         self.changed.wait_while_for(&mut sessions, waiting, PATIENCE);
         let half = sessions.get(&session).and_then(|slot| slot.half.clone());

@@ -64,27 +64,32 @@ impl Outstanding {
         settled
     }
 
-    /// A stream broke; returns the work that must be done again, adjacent ranges joined.
+    /// A stream broke; returns the work that must be done again.
     pub(crate) fn lost(&self, stream: u16) -> Vec<Unit> {
         let Some(line) = self.streams.lock().remove(&stream) else { return Vec::new() };
-        let mut units: Vec<Unit> = Vec::new();
-        for tag in line.tags {
-            match (tag, units.last_mut()) {
-                (Tag::Data { file, range, .. }, Some(Unit::Chunk(before, joined)))
-                    if Arc::ptr_eq(before, &file) && joined.end == range.start =>
-                {
-                    joined.end = range.end;
-                }
-                (Tag::Data { file, range, .. }, _) => units.push(Unit::Chunk(file, range)),
-                (Tag::Pack(items), _) => units.push(Unit::Pack(items)),
-                (Tag::Other, _) => {}
-            }
-        }
-        units
+        units(line.tags)
     }
 
     /// Chunks that a stream has unacknowledged.
     pub(crate) fn chunks(&self, stream: u16) -> usize {
         self.streams.lock().get(&stream).map_or(0, |line| line.chunks)
     }
+}
+
+/// The work behind frames that were not delivered, adjacent ranges joined.
+pub(crate) fn units(tags: impl IntoIterator<Item = Tag>) -> Vec<Unit> {
+    let mut units: Vec<Unit> = Vec::new();
+    for tag in tags {
+        match (tag, units.last_mut()) {
+            (Tag::Data { file, range, .. }, Some(Unit::Chunk(before, joined)))
+                if Arc::ptr_eq(before, &file) && joined.end == range.start =>
+            {
+                joined.end = range.end;
+            }
+            (Tag::Data { file, range, .. }, _) => units.push(Unit::Chunk(file, range)),
+            (Tag::Pack(items), _) => units.push(Unit::Pack(items)),
+            (Tag::Other, _) => {}
+        }
+    }
+    units
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::buffer::Slab;
 use crate::error::Result;
 use crate::link::{Frame, FrameSink};
-use crate::pipeline::sender::outstanding::Tag;
+use crate::pipeline::sender::outstanding::{Tag, units};
 use crate::pipeline::sender::queue::Next;
 use crate::pipeline::sender::read::{Tagged, UnitReader};
 use crate::pipeline::sender::{PATIENCE, Shared};
@@ -94,7 +94,11 @@ impl Stream<'_> {
                 self.opened.clear();
             }
             if self.opened.insert(file.header.file) {
-                self.put(open(&file.header), Tag::Other)?;
+                let introduction = open(&file.header);
+                if let Err(error) = self.put(introduction, Tag::Other) {
+                    units([tag]).into_iter().for_each(|unit| shared.queue.put_back(unit));
+                    return Err(error);
+                }
             }
         }
         let wait = shared.limiter.book(frame.header.wire_length(), Instant::now());
