@@ -12,7 +12,7 @@ use crate::pipeline::sender::queue::Next;
 use crate::pipeline::sender::read::{Tagged, UnitReader};
 use crate::pipeline::sender::{PATIENCE, Shared};
 use crate::protocol::frame::{FrameHeader, FrameKind, crc32c};
-use crate::protocol::message::FileHeader;
+use crate::protocol::message::{FileHeader, ItemKind};
 
 /// An idle stream says that it lives this often.
 const PING_EVERY: Duration = Duration::from_secs(20);
@@ -101,12 +101,12 @@ impl Stream<'_> {
         if !wait.is_zero() && shared.stop.wait(wait) {
             return Ok(());
         }
-        let length = frame.header.wire_length() as u64;
+        let (length, content) = (frame.header.wire_length() as u64, content_of(&frame, &tag));
         self.put(frame, tag)?;
-        shared.sent.fetch_add(length, Ordering::Relaxed);
+        shared.sent.fetch_add(content, Ordering::Relaxed);
         shared.network.add_bytes(length);
         if let Some(account) = &shared.account {
-            account.sent(length);
+            account.sent(content);
         }
         Ok(())
     }
@@ -130,6 +130,14 @@ impl Stream<'_> {
             self.last_sent = Instant::now();
         }
         Ok(())
+    }
+}
+
+/// Bytes of files that a frame carries, without headers and holes.
+fn content_of(frame: &Frame, tag: &Tag) -> u64 {
+    match tag {
+        Tag::Pack(items) => items.iter().filter(|item| item.header.kind == ItemKind::File).map(|item| item.header.size).sum(),
+        _ => frame.header.wire_length() as u64,
     }
 }
 

@@ -37,7 +37,7 @@ impl LocalWriter {
         let (file, temporary) = opened.map_err(failed)?;
         if let Err(error) = size(&file, new) {
             return Err(match failed(error) {
-                full if full.kind() == ErrorKind::NoSpace => full.with_cause(format!("no room for its {} bytes", new.size)),
+                full if full.kind() == ErrorKind::NoSpace => full.with_cause(format!("no space left for its {} bytes", new.size)),
                 other => other,
             });
         }
