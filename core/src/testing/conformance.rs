@@ -101,11 +101,13 @@ fn a_published_file_reads_back(store: &dyn Store) {
     for (name, fsync) in [("none", Fsync::None), ("file", Fsync::File), ("full", Fsync::Full)] {
         let writer = store.create(&new_file(name, bytes.len())).unwrap();
         let (front, back) = bytes.split_at(100_000);
-        let mut parts = vec![(0, front), (100_000, back)];
+        let mut parts = [(0, front), (100_000, back)];
         if store.capabilities().random_writes {
             parts.reverse();
         }
-        parts.iter().for_each(|(offset, part)| writer.write_at(*offset, part).unwrap());
+        for (offset, part) in parts {
+            writer.write_at(offset, part).unwrap();
+        }
         let metadata = Metadata { modified_ns: Some(1_234_567_890_000_000_000), mode: Some(0o640) };
         publish(store, writer, metadata, fsync).unwrap();
         assert!(content(store, name) == bytes);
@@ -224,7 +226,6 @@ fn what_is_missing_is_not_found(store: &dyn Store) {
     ];
     for (index, error) in errors.into_iter().enumerate() {
         let error = error.unwrap_or_else(|| panic!("operation {index} found what is missing"));
-        // Windows has no way to set the metadata of a directory, so the last one may be refused in another way there.
         assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
         assert!(error.what().contains("such"), "the path is named: {error}");
     }
