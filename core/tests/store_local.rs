@@ -1,4 +1,5 @@
 //! What the local store promises beyond the suite: confinement, links, staging, and what file systems do to it.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![cfg(unix)]
 
 use std::fs;
