@@ -262,7 +262,7 @@ fn holes_are_kept_and_found() {
     let directory = tempdir().unwrap();
     let store = LocalStore::open(directory.path(), Symlinks::Keep);
     let writer = store.create(&NewFile { sparse: true, ..new_file("a", SIZE) }).unwrap();
-    writer.write_at(32 << 20, &[1; 65536]).unwrap();
+    writer.write_at(32 << 20, &vec![1; 65536]).unwrap();
     store.publish(vec![Publication { writer, metadata: Metadata::default(), overwrite: Overwrite::Replace }], Fsync::File);
     let entry = store.stat(&path("a")).unwrap();
     assert!(entry.sparse && entry.size == SIZE);
@@ -285,7 +285,7 @@ fn an_unreadable_directory_does_not_end_the_listing() {
         fs::write(directory.path().join(name).join("file"), "").unwrap();
     }
     let locked = directory.path().join("b");
-    fs::set_permissions(&locked, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).unwrap();
     // The superuser reads it all the same.
     let readable = fs::read_dir(&locked).is_ok();
     let (names, found) = {
