@@ -61,9 +61,9 @@ impl Patterns {
         }
         let [names, paths, directory_names, directory_paths] = sets.map(|globs| {
             let mut builder = GlobSetBuilder::new();
-            globs.into_iter().for_each(|glob| {
+            for glob in globs {
                 builder.add(glob);
-            });
+            }
             builder.build().map_err(|cause| Error::new(ErrorKind::InvalidInput, "the patterns are too many").with_cause(cause))
         });
         Ok(Self { names: names?, paths: paths?, directory_names: directory_names?, directory_paths: directory_paths? })

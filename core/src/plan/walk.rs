@@ -1,19 +1,21 @@
 //! Walks the sources of a transfer as one stream of items, each with its name below the destination.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use globset::GlobBuilder;
+use globset::{Candidate, GlobBuilder, GlobMatcher};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::RelativePath;
 use crate::plan::Filter;
 use crate::protocol::message::Root;
-use crate::store::{Depth, Entry, EntryKind, Prune, Store};
+use crate::store::{Depth, Entry, EntryKind, Listing, Prune, Store};
 
 /// The characters that make a path a pattern.
 const PATTERN: &[u8] = b"*?[{";
 
 /// One item to send.
+#[derive(Debug)]
 pub struct Item {
     /// The entry, in the sender's store.
     pub entry: Entry,
@@ -24,103 +26,266 @@ pub struct Item {
 /// An item, or the name below the destination of what could not be read and why.
 pub type Found = std::result::Result<Item, (RelativePath, Error)>;
 
+type Stream<'a> = Box<dyn Iterator<Item = Found> + 'a>;
+
 /// Walks all roots, one after the other. A root that does not exist, or a pattern that nothing matches, is an error at once.
+///
+/// Filters see paths relative to their root: to the directory itself, or to the part of a pattern that is none.
+/// Memory does not grow with the number of items.
 pub fn walk<'a>(store: &'a dyn Store, roots: &[Root], filter: &Filter) -> Result<impl Iterator<Item = Found> + use<'a>> {
-    let mut places = Vec::new();
-    for root in roots {
-        let path = RelativePath::from_bytes(&root.path)?;
-        let prefix = RelativePath::from_bytes(&root.prefix)?;
-        match store.stat(&path) {
-            Ok(entry) => places.push(Place { entry, prefix }),
-            Err(error) if error.kind() == ErrorKind::NotFound && is_pattern(&path) => {
-                places.extend(expand(store, &path, &prefix)?);
-            }
-            Err(error) => return Err(error),
-        }
-    }
+    let places = roots.iter().map(|root| find(store, root, filter)).collect::<Result<Vec<_>>>()?;
     let filter = filter.clone();
-    Ok(places.into_iter().flat_map(move |place| place.walk(store, filter.clone())))
-}
-
-/// A root that exists.
-struct Place {
-    entry: Entry,
-    prefix: RelativePath,
-}
-
-impl Place {
-    fn walk<'a>(self, store: &'a dyn Store, filter: Filter) -> Box<dyn Iterator<Item = Found> + 'a> {
-        let Self { entry, prefix } = self;
-        if entry.kind != EntryKind::Directory {
-            let name = RelativePath::from_bytes(entry.path.name().unwrap_or_default()).unwrap_or_default();
-            let wanted = filter.includes_file(&name);
-            return Box::new(wanted.then(|| checked(entry, prefix)).into_iter());
+    Ok(places.into_iter().flat_map(move |place| match place {
+        Place::Entry { entry, prefix } if entry.kind == EntryKind::Directory => walk_tree(store, entry, prefix, &filter),
+        Place::Entry { entry, prefix } => {
+            let name = entry.path.name().and_then(|name| RelativePath::from_bytes(name).ok()).unwrap_or_default();
+            Box::new(filter.includes_file(&name).then(|| checked(entry, prefix)).into_iter())
         }
-        let root = entry.path.clone();
-        let itself = std::iter::once(Ok(Item { entry, destination: prefix.clone() }));
-        let listing = match store.list(&root, Depth::Tree, prune(&root, &filter)) {
-            Ok(listing) => listing,
-            Err(error) => return Box::new(std::iter::once(Err((prefix, error)))),
-        };
-        Box::new(itself.chain(listing.filter_map(move |found| {
-            let entry = match found {
-                Ok(entry) => entry,
-                Err(error) => return Some(Err((prefix.clone(), error))),
-            };
-            let below = entry.path.strip_prefix(&root).unwrap_or_default();
-            let wanted = match entry.kind {
-                EntryKind::Directory => filter.includes_directory(&below),
-                _ => filter.includes_file(&below),
-            };
-            wanted.then(|| checked(entry, prefix.join(&below)))
-        })))
+        Place::Matches(stream) => stream,
+    }))
+}
+
+/// A root that was found.
+enum Place<'a> {
+    Entry { entry: Entry, prefix: RelativePath },
+    Matches(Stream<'a>),
+}
+
+fn find<'a>(store: &'a dyn Store, root: &Root, filter: &Filter) -> Result<Place<'a>> {
+    let path = RelativePath::from_bytes(&root.path)?;
+    let prefix = RelativePath::from_bytes(&root.prefix)?;
+    match store.stat(&path) {
+        Ok(entry) => Ok(Place::Entry { entry, prefix }),
+        Err(error) if error.kind() == ErrorKind::NotFound && is_pattern(path.as_bytes()) => {
+            walk_matches(store, &Arc::new(Pattern::new(&path)?), prefix, filter).map(Place::Matches)
+        }
+        Err(error) => Err(error),
     }
 }
 
-fn prune(root: &RelativePath, filter: &Filter) -> Prune {
-    let (root, filter) = (root.clone(), filter.clone());
-    Arc::new(move |path: &RelativePath| path.strip_prefix(&root).is_some_and(|below| !below.is_root() && filter.prunes(&below)))
+fn walk_tree<'a>(store: &'a dyn Store, entry: Entry, prefix: RelativePath, filter: &Filter) -> Stream<'a> {
+    let root = entry.path.clone();
+    let (asked, pruned) = (filter.clone(), root.clone());
+    let prune: Prune = Arc::new(move |path| path.strip_prefix(&pruned).is_some_and(|below| asked.prunes(&below)));
+    let listing = match store.list(&root, Depth::Tree, prune) {
+        Ok(listing) => listing,
+        Err(error) => return Box::new(std::iter::once(Err((prefix, error)))),
+    };
+    let itself = std::iter::once(Ok(Item { entry, destination: prefix.clone() }));
+    Box::new(itself.chain(place_all(listing, root, prefix, filter.clone())))
+}
+
+/// Gives what a listing yields its destination, as far as the filter wants it.
+fn place_all<'a>(
+    listing: impl Iterator<Item = Result<Entry>> + 'a,
+    root: RelativePath,
+    prefix: RelativePath,
+    filter: Filter,
+) -> impl Iterator<Item = Found> + 'a {
+    listing.filter_map(move |found| {
+        let entry = match found {
+            Ok(entry) => entry,
+            Err(error) => return Some(Err((prefix.clone(), error))),
+        };
+        let below = entry.path.strip_prefix(&root).unwrap_or_default();
+        let wanted = match entry.kind {
+            EntryKind::Directory => filter.includes_directory(&below),
+            _ => filter.includes_file(&below),
+        };
+        wanted.then(|| checked(entry, prefix.join(&below)))
+    })
 }
 
 fn checked(entry: Entry, destination: RelativePath) -> Found {
     if entry.kind == EntryKind::Other {
         let error = Error::new(ErrorKind::Unsupported, format!("could not copy `{}`", entry.path))
-            .with_cause("it is a device, a socket or a pipe")
+            .with_cause("a device, socket or pipe is not copied")
             .with_hint("leave it out with --exclude");
         return Err((destination, error));
     }
     Ok(Item { entry, destination })
 }
 
-fn is_pattern(path: &RelativePath) -> bool {
-    path.as_bytes().iter().any(|byte| PATTERN.contains(byte))
+fn is_pattern(bytes: &[u8]) -> bool {
+    bytes.iter().any(|byte| PATTERN.contains(byte))
 }
 
-/// What a pattern matches, each under its own path below the part of the pattern that is none.
-fn expand(store: &dyn Store, pattern: &RelativePath, prefix: &RelativePath) -> Result<Vec<Place>> {
-    let mut base = RelativePath::root();
-    for name in pattern.components().take_while(|name| !name.iter().any(|byte| PATTERN.contains(byte))) {
-        base = base.child(name)?;
-    }
-    let text = pattern.to_string();
-    let glob = GlobBuilder::new(&text).literal_separator(true).build().map_err(|cause| {
-        Error::new(ErrorKind::InvalidInput, format!("could not understand the pattern `{text}`")).with_cause(cause)
-    })?;
-    let matcher = glob.compile_matcher();
-    let depth = if pattern.components().count() == base.components().count() + 1 { Depth::One } else { Depth::Tree };
-    let mut places: Vec<Place> = Vec::new();
-    for entry in store.list(&base, depth, Arc::new(|_: &RelativePath| false))?.flatten() {
-        let covered = places.last().is_some_and(|place| {
-            place.entry.kind == EntryKind::Directory && entry.path.strip_prefix(&place.entry.path).is_some()
-        });
-        if covered || !matcher.is_match(entry.path.to_local()?) {
-            continue;
+/// A path whose last components are a pattern.
+struct Pattern {
+    text: String,
+    base: RelativePath,
+    /// One matcher for each component below the base; empty if components cannot be told apart, as in `a/**/b` or `{a/b,c}`.
+    levels: Vec<GlobMatcher>,
+    whole: GlobMatcher,
+    matched: AtomicBool,
+}
+
+impl Pattern {
+    fn new(path: &RelativePath) -> Result<Self> {
+        let text = path.to_string();
+        let mut base = RelativePath::root();
+        for name in path.components().take_while(|name| !is_pattern(name)) {
+            base = base.child(name)?;
         }
-        let below = entry.path.strip_prefix(&base).unwrap_or_default();
-        places.push(Place { prefix: prefix.join(&below), entry });
+        let below = path.strip_prefix(&base).unwrap_or_default().to_string();
+        let whole = compile(&below).map_err(|cause| {
+            Error::new(ErrorKind::InvalidInput, format!("could not understand the pattern `{text}`")).with_cause(cause)
+        })?;
+        let separable = !below.contains("**");
+        let levels = below.split('/').map(compile).collect::<Result<Vec<_>, _>>().ok().filter(|_| separable);
+        Ok(Self { text, base, levels: levels.unwrap_or_default(), whole, matched: AtomicBool::new(false) })
     }
-    if places.is_empty() {
-        return Err(Error::new(ErrorKind::NotFound, format!("nothing matches `{text}`")).with_hint("check the spelling of the pattern"));
+
+    /// Whether an entry, or a directory above it, is what the pattern asks for.
+    fn takes(&self, below: &RelativePath) -> bool {
+        let taken = if self.levels.is_empty() {
+            let bytes = below.as_bytes();
+            let ends = (0..=bytes.len()).filter(|end| *end == bytes.len() || bytes[*end] == b'/');
+            ends.into_iter().any(|end| matches(&self.whole, &bytes[..end]))
+        } else {
+            below.components().count() >= self.levels.len() && self.may_hold(below)
+        };
+        if taken {
+            self.matched.store(true, Ordering::Relaxed);
+        }
+        taken
     }
-    Ok(places)
+
+    /// Whether a directory is taken or something below it can be.
+    fn may_hold(&self, below: &RelativePath) -> bool {
+        below.components().zip(&self.levels).all(|(name, level)| matches(level, name))
+    }
+
+    fn nothing(&self) -> Error {
+        Error::new(ErrorKind::NotFound, format!("could not find `{}`", self.text))
+            .with_cause("nothing matches the pattern")
+            .with_hint("check the spelling of the pattern")
+    }
+}
+
+fn compile(glob: &str) -> std::result::Result<GlobMatcher, globset::Error> {
+    Ok(GlobBuilder::new(glob).literal_separator(true).backslash_escape(true).build()?.compile_matcher())
+}
+
+fn matches(matcher: &GlobMatcher, bytes: &[u8]) -> bool {
+    matcher.is_match_candidate(&Candidate::from_bytes(bytes))
+}
+
+/// Streams what a pattern takes; looks no further ahead than to the first match.
+fn walk_matches<'a>(store: &'a dyn Store, pattern: &Arc<Pattern>, prefix: RelativePath, filter: &Filter) -> Result<Stream<'a>> {
+    let mut listing = taken(store, pattern, filter)?;
+    let mut failed = Vec::new();
+    let first = loop {
+        match listing.next() {
+            Some(Err(error)) => failed.push(Err(error)),
+            other => break other,
+        }
+    };
+    if first.is_none() && !pattern.matched.load(Ordering::Relaxed) {
+        return Err(failed.into_iter().find_map(Result::err).unwrap_or_else(|| pattern.nothing()));
+    }
+    let listing = failed.into_iter().chain(first).chain(listing);
+    Ok(Box::new(place_all(listing, pattern.base.clone(), prefix, filter.clone())))
+}
+
+fn taken<'a>(store: &'a dyn Store, pattern: &Arc<Pattern>, filter: &Filter) -> Result<Listing<'a>> {
+    let (asked, pruning) = (filter.clone(), Arc::clone(pattern));
+    let prune: Prune = Arc::new(move |path| {
+        let Some(below) = path.strip_prefix(&pruning.base) else { return false };
+        // Asked first, so that a match that the filter leaves out still counts as one.
+        let wanted = pruning.takes(&below) || pruning.may_hold(&below);
+        !wanted || asked.prunes(&below)
+    });
+    let listing = store.list(&pattern.base, Depth::Tree, prune)?;
+    let pattern = Arc::clone(pattern);
+    Ok(Box::new(listing.filter(move |found| {
+        found.as_ref().map_or(true, |entry| entry.path.strip_prefix(&pattern.base).is_some_and(|below| pattern.takes(&below)))
+    })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Metadata;
+    use crate::store::memory::MemoryStore;
+    use crate::store::null::ZeroStore;
+
+    fn path(text: &str) -> RelativePath {
+        RelativePath::from_user(text).unwrap()
+    }
+
+    fn tree() -> MemoryStore {
+        let store = MemoryStore::new();
+        for name in ["data/a.txt", "data/b.bin", "data/sub/c.txt", "data/sub/deep/d.txt", "top.txt"] {
+            store.insert(&path(name), name, &Metadata::default()).unwrap();
+        }
+        store.create_directory(&path("data/empty")).unwrap();
+        store
+    }
+
+    fn root(path: &str, prefix: &str) -> Root {
+        Root { path: path.into(), prefix: prefix.into() }
+    }
+
+    fn walked(roots: &[Root], exclude: &[&str]) -> Vec<String> {
+        let exclude: Vec<String> = exclude.iter().map(|text| (*text).to_owned()).collect();
+        let (store, filter) = (tree(), Filter::new(&[], &exclude).unwrap());
+        walk(&store, roots, &filter).unwrap().map(|found| found.unwrap().destination.to_string()).collect()
+    }
+
+    #[test]
+    fn a_file_goes_to_its_prefix() {
+        assert_eq!(walked(&[root("top.txt", "")], &[]), [""]);
+        assert_eq!(walked(&[root("data/a.txt", "x/y"), root("top.txt", "z")], &[]), ["x/y", "z"]);
+    }
+
+    #[test]
+    fn a_directory_comes_before_its_content_below_the_prefix() {
+        let all = ["p", "p/a.txt", "p/b.bin", "p/empty", "p/sub", "p/sub/c.txt", "p/sub/deep", "p/sub/deep/d.txt"];
+        assert_eq!(walked(&[root("data", "p")], &[]), all);
+        assert_eq!(walked(&[root("data/sub", "")], &[]), ["", "c.txt", "deep", "deep/d.txt"]);
+    }
+
+    #[test]
+    fn filters_see_paths_relative_to_the_root() {
+        assert_eq!(walked(&[root("data", "")], &["sub/deep", "*.bin"]), ["", "a.txt", "empty", "sub", "sub/c.txt"]);
+        assert_eq!(walked(&[root("data/*", "")], &["sub"]), ["a.txt", "b.bin", "empty"]);
+        assert!(walked(&[root("data/s*", "")], &["sub"]).is_empty());
+    }
+
+    #[test]
+    fn a_pattern_takes_files_and_whole_directories() {
+        assert_eq!(walked(&[root("data/*.txt", "p")], &[]), ["p/a.txt"]);
+        assert_eq!(walked(&[root("data/s?b", "")], &[]), ["sub", "sub/c.txt", "sub/deep", "sub/deep/d.txt"]);
+        assert_eq!(walked(&[root("d*/{sub,x}/*.txt", "")], &[]), ["data/sub/c.txt"]);
+        assert_eq!(walked(&[root("data/**/*.txt", "")], &[]), ["a.txt", "sub/c.txt", "sub/deep/d.txt"]);
+        assert_eq!(walked(&[root("{data/sub/deep,top*}", "")], &[]), ["data/sub/deep", "data/sub/deep/d.txt", "top.txt"]);
+    }
+
+    #[test]
+    fn what_does_not_exist_is_an_error_at_once() {
+        let (store, filter) = (tree(), Filter::new(&[], &[]).unwrap());
+        for missing in ["nothing", "data/*.zip", "data/a.txt/*", "no*/x"] {
+            let error = walk(&store, &[root("data", ""), root(missing, "")], &filter).err().unwrap();
+            assert_eq!(error.kind(), ErrorKind::NotFound, "{missing}");
+            assert!(error.what().contains(missing), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_only_looks_like_a_pattern_is_taken_literally() {
+        let (store, filter) = (tree(), Filter::new(&[], &[]).unwrap());
+        store.insert(&path("data/[x]*"), "", &Metadata::default()).unwrap();
+        let found: Vec<_> = walk(&store, &[root("data/[x]*", "y")], &filter).unwrap().map(|found| found.unwrap()).collect();
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].destination, path("y"));
+    }
+
+    #[test]
+    fn a_walk_streams_what_no_memory_could_hold() {
+        let (store, filter) = (ZeroStore::new(u64::MAX, 1), Filter::new(&[], &["*7".to_owned()]).unwrap());
+        for endless in ["", "zero-*"] {
+            assert_eq!(walk(&store, &[root(endless, "")], &filter).unwrap().take(100_000).count(), 100_000);
+        }
+    }
 }

@@ -73,6 +73,7 @@ pub type Prune = std::sync::Arc<dyn Fn(&RelativePath) -> bool + Send + Sync>;
 pub type Listing<'a> = Box<dyn Iterator<Item = Result<Entry>> + Send + 'a>;
 
 /// What a store can do.
+#[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     /// Whether a journal and partial files survive this process.

@@ -106,7 +106,7 @@ pub struct ZeroStore {
 impl ZeroStore {
     /// `count` files of `size` bytes each, named `zero-0000` and so on.
     pub fn new(count: u64, size: u64) -> Self {
-        let mut block = vec![0; SLAB_SIZE + 64];
+        let mut block = vec![0; SLAB_SIZE];
         blake3::Hasher::new().update(b"edt zero").finalize_xof().fill(&mut block);
         Self { count, size, block: Arc::new(block) }
     }
@@ -210,9 +210,12 @@ impl Reader for ZeroReader {
             let at = offset + done as u64;
             let (block, inside) = (at / SLAB_SIZE as u64, usize::try_from(at % SLAB_SIZE as u64).unwrap_or(0));
             let part = (SLAB_SIZE - inside).min(length - done);
-            // Each block begins elsewhere in the random bytes, so that a misplaced block is noticed.
-            let shift = usize::try_from((block.wrapping_mul(7).wrapping_add(self.number * 13)) % 64).unwrap_or(0);
-            buffer[done..done + part].copy_from_slice(&self.block[shift + inside..shift + inside + part]);
+            // Every block has a mask of its own, so that one in another's place is noticed.
+            let mask = mix(self.number.rotate_left(32) ^ block).to_le_bytes();
+            let made = self.block[inside..].iter().zip((inside..).map(|at| mask[at % 8]));
+            for (out, (base, mask)) in buffer[done..done + part].iter_mut().zip(made) {
+                *out = base ^ mask;
+            }
             done += part;
         }
         Ok(length)
@@ -225,6 +228,14 @@ impl Reader for ZeroReader {
     fn hole(&self, _: u64) -> Option<u64> {
         None
     }
+}
+
+/// One step of `SplitMix64` (Steele, Lea and Flood, 2014).
+pub(crate) fn mix(seed: u64) -> u64 {
+    let mut z = seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
 }
 
 fn directory() -> Entry {
@@ -241,4 +252,46 @@ fn directory() -> Entry {
 
 fn missing(path: &RelativePath) -> Error {
     Error::new(ErrorKind::NotFound, format!("there is no `{path}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(store: &ZeroStore, name: &str, offset: u64, length: usize) -> Vec<u8> {
+        let mut buffer = vec![0; length];
+        let count = store.open(&RelativePath::from_user(name).unwrap()).unwrap().read_at(offset, &mut buffer).unwrap();
+        buffer.truncate(count);
+        buffer
+    }
+
+    #[test]
+    fn a_made_up_file_reads_the_same_in_any_pieces() {
+        let store = ZeroStore::new(2, 1_000_003);
+        let whole = read(&store, "zero-0001", 0, 2_000_000);
+        assert_eq!(whole.len(), 1_000_003);
+        let pieces: Vec<u8> = (0..31).flat_map(|piece| read(&store, "zero-0001", piece * 33_333, 33_333)).collect();
+        assert!(whole == pieces);
+    }
+
+    #[test]
+    fn made_up_blocks_and_files_differ() {
+        let store = ZeroStore::new(2, 64 << 20);
+        let first = read(&store, "zero-0000", 0, SLAB_SIZE);
+        assert!(first != read(&store, "zero-0001", 0, SLAB_SIZE));
+        for block in 1..256 {
+            assert!(first != read(&store, "zero-0000", block * SLAB_SIZE as u64, SLAB_SIZE), "block {block}");
+        }
+    }
+
+    #[test]
+    fn only_the_listed_names_exist() {
+        let store = ZeroStore::new(2, 1);
+        let listing = store.list(&RelativePath::root(), Depth::Tree, Arc::new(|_: &RelativePath| false)).unwrap();
+        let names: Vec<String> = listing.map(|entry| entry.unwrap().path.to_string()).collect();
+        assert_eq!(names, ["zero-0000", "zero-0001"]);
+        for name in ["zero-0002", "zero-1", "zero-+001", "x"] {
+            assert_eq!(store.stat(&RelativePath::from_user(name).unwrap()).unwrap_err().kind(), ErrorKind::NotFound);
+        }
+    }
 }

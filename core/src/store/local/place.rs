@@ -123,12 +123,14 @@ impl Place {
     pub(super) fn create_private(&self, path: &Path) -> io::Result<()> {
         let made = match self {
             Self::Free(_) => {
+                #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix sets a mode"))]
                 let mut builder = fs::DirBuilder::new();
                 #[cfg(unix)]
                 std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
                 builder.create(self.full(path))
             }
             Self::Confined(dir) => {
+                #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix sets a mode"))]
                 let mut builder = cap_std::fs::DirBuilder::new();
                 #[cfg(unix)]
                 cap_std::fs::DirBuilderExt::mode(&mut builder, 0o700);

@@ -5,13 +5,16 @@ use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+#[cfg(unix)]
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
 use super::place::{Mode, Place};
 use crate::error::{Error, ErrorKind, Result};
+#[cfg(unix)]
 use crate::options::Symlinks;
 use crate::path::RelativePath;
 
@@ -21,6 +24,7 @@ const TEMPORARY: &str = "tmp";
 /// Makes, finds and removes what is staged below one root.
 pub(super) struct Staging {
     places: Mutex<HashMap<String, Arc<Place>>>,
+    #[cfg(unix)]
     umasked: OnceLock<u32>,
     seed: u64,
 }
@@ -42,7 +46,12 @@ impl Drop for Temporary {
 
 impl Staging {
     pub(super) fn new() -> Self {
-        Self { places: Mutex::default(), umasked: OnceLock::new(), seed: RandomState::new().build_hasher().finish() }
+        Self {
+            places: Mutex::default(),
+            #[cfg(unix)]
+            umasked: OnceLock::new(),
+            seed: RandomState::new().build_hasher().finish(),
+        }
     }
 
     /// A file of its own that nobody else names.
@@ -52,7 +61,7 @@ impl Staging {
         Ok((file, Temporary { place, name, kept: false }))
     }
 
-    /// The partial file of a number below a key; `None` for the key is an error of the caller.
+    /// The partial file of a number below a key, continued if there is one.
     pub(super) fn partial(&self, root: &Place, key: &str, number: u64) -> io::Result<(File, Temporary)> {
         let name = PathBuf::from(number.to_string());
         let (place, file) = self.open(root, key, &name, Mode::Partial)?;
@@ -86,6 +95,7 @@ impl Staging {
     }
 
     /// The mode of a new file of this process, 0666 less its umask; asked of the file system because reading a umask sets it.
+    #[cfg(unix)]
     pub(super) fn default_mode(&self, root: &Place) -> u32 {
         *self.umasked.get_or_init(|| {
             let probe = below(TEMPORARY).join(self.unique());
