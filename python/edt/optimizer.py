@@ -119,7 +119,8 @@ class Optimizer(Protocol):
 
     It may also have `start(policy: Policy) -> Decision`, the decision to start with (4 streams without it), and a
     `name` for the report (its class's without it). It is called from a thread of the transfer, one call at a time, with
-    the GIL held. An exception ends the tuning, never the transfer, and is shown as a `RuntimeWarning` with its traceback.
+    the GIL held. An exception ends the tuning, never the transfer, and is shown as a `RuntimeWarning` with its
+    traceback.
     """
 
     def decide(self, observation: Observation, /) -> Decision:

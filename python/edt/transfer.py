@@ -37,8 +37,8 @@ def copy(
 ) -> Report:
     """Copies a file to a file, or a directory's content into a directory.
 
-    What an earlier attempt brought is not sent again. Ctrl-C ends it cleanly, with a `KeyboardInterrupt` that says how to resume.
-    The GIL is free while bytes move.
+    What an earlier attempt brought is not sent again. Ctrl-C ends it cleanly, with a `KeyboardInterrupt` that says how
+    to resume. The GIL is free while bytes move.
 
     Args:
         source: A path or URL; or several of one store, which go into the destination directory under their own names.
