@@ -68,7 +68,7 @@ class ServeOptions(TypedDict, total=False):
     """What a server may be told, besides its root and where it listens."""
 
     token_file: Path | None
-    """The file with the shared secret; default `EDT_TOKEN`, then one in the configuration directory, made if missing."""
+    """The file with the shared secret; default `EDT_TOKEN`, then a new or old one in the configuration directory."""
     read_only: bool
     """Whether clients may change nothing below the root; default they may."""
     certificate: tuple[Path, Path] | None

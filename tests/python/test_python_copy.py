@@ -107,7 +107,8 @@ def test_the_report_is_plain_data(tree: Path, target: Path) -> None:
     assert data["totals"]["files_done"] == FILES
     data["totals"]["files_done"] = 0
     assert report.to_dict()["totals"]["files_done"] == FILES
-    assert str(FILES) in str(report) and str(FILES) in repr(report)
+    assert str(FILES) in str(report)
+    assert str(FILES) in repr(report)
 
 
 def test_a_pickled_report_is_the_same_without_its_manifest(tree: Path, target: Path) -> None:
@@ -132,7 +133,8 @@ def test_the_manifest_names_every_file(tree: Path, target: Path, tmp_path: Path)
 def test_a_notebook_shows_names_as_text(tree: Path, tmp_path: Path) -> None:
     target = tmp_path / "<script>"
     page = edt.copy(tree, target)._repr_html_()
-    assert "&lt;script&gt;" in page and "<script>" not in page
+    assert "&lt;script&gt;" in page
+    assert "<script>" not in page
 
 
 def test_a_plot_shows_every_stage(tree: Path, target: Path) -> None:

@@ -66,18 +66,19 @@ def test_a_cancelled_transfer_says_so_to_everyone_who_joins(target: Path) -> Non
 
 
 def test_other_threads_run_while_bytes_move(target: Path) -> None:
-    beats = 0
-    with pytest.raises(edt.CancelledError), endless(target).start() as handle:
+    handle = endless(target).start()
+    beats: list[int] = []
 
-        def beat() -> None:
-            nonlocal beats
-            for _ in range(100):
-                beats += 1
-            handle.cancel()
+    def beat() -> None:
+        beats.extend(range(100))
+        handle.cancel()
 
-        threading.Timer(0, beat).start()
+    thread = threading.Thread(target=beat)
+    thread.start()
+    with pytest.raises(edt.CancelledError):
         handle.join()
-    assert beats == 100
+    thread.join()
+    assert len(beats) == 100
 
 
 def test_join_gives_the_same_report_again(tree: Path, target: Path) -> None:
