@@ -1,0 +1,71 @@
+# The only command list of the project: make demo | test | test-long | bench | docs | fmt | lint | build | clean
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := build
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+RUST := Cargo.toml Cargo.lock clippy.toml $(shell find core python -name '*.rs' -o -name Cargo.toml -o -name '*.bin' -o -name '*.hex' 2>/dev/null)
+PACKAGE := pyproject.toml README.md $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed 2>/dev/null)
+# Each call of mypy takes files of one folder, because `conftest` exists in more than one.
+MYPY := $(BIN)/mypy --strict
+
+.PHONY: build demo test test-long bench docs fmt lint clean
+
+build: target/release/edt $(VENV)/.package
+
+target/release/edt: $(RUST)
+	cargo build --release --locked -p edt-cli
+	@touch $@
+
+$(VENV)/.made:
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 10), "edt needs Python 3.10 or newer"'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	@touch $@
+
+# pip builds in place, so the wheel shares the compiled dependencies of the command line.
+$(VENV)/.package: $(VENV)/.made $(RUST) $(PACKAGE)
+	$(BIN)/python -m pip install --quiet '.[dev]'
+	@touch $@
+
+demo: build
+	$(BIN)/python benchmarks/demo.py
+
+test: build lint
+	cargo test --locked --workspace
+	$(BIN)/python -m pytest tests --ignore=tests/long
+
+test-long: build
+	$(BIN)/python -m pytest tests/long
+
+bench: build
+	$(BIN)/python benchmarks/engine.py all
+
+docs: build
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --workspace
+
+fmt: $(VENV)/.package
+	cargo fmt --all
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: $(VENV)/.package
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --workspace
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(MYPY) python/edt
+	$(MYPY) benchmarks/*.py
+	$(MYPY) tests/*.py tests/long/*.py
+	$(MYPY) tests/python/*.py
+	$(MYPY) examples/*.py
+	$(BIN)/stubtest edt
+
+clean:
+	rm -rf target $(VENV) dist

@@ -1,0 +1,150 @@
+"""Starts edt and the programs it is compared with as real processes, and measures what each of them cost."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+ROOT = Path(__file__).resolve().parent.parent
+EDT = Path(os.environ.get("EDT_BINARY", ROOT / "target" / "release" / "edt"))
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a process cost: wall time, CPU time of user and system, and its peak of resident memory."""
+
+    wall_s: float
+    cpu_s: float
+    peak_mib: float
+
+
+class Failed(RuntimeError):
+    """A process ended with another status than expected."""
+
+
+class Measured:
+    """A running process whose end is awaited through `wait4`, so that its own resource usage is known."""
+
+    running: ClassVar[list[Measured]] = []
+
+    def __init__(self, command: Sequence[str | Path], environment: Mapping[str, str], *, quiet: bool = True) -> None:
+        self.command = [str(word) for word in command]
+        self.log = tempfile.TemporaryFile("w+b")  # noqa: SIM115 (closed by `end`)
+        self.begin = time.monotonic()
+        self.process = subprocess.Popen(
+            self.command,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self.log if quiet else None,
+        )
+        self.running.append(self)
+
+    def line(self) -> str:
+        """The next line of its standard output; fails if there is none."""
+        assert self.process.stdout is not None
+        text = self.process.stdout.readline().decode()
+        if not text:
+            raise Failed(f"`{self.command[0]}` ended early\n{self.errors()}")
+        return text.rstrip("\n")
+
+    def errors(self) -> str:
+        """What it wrote to standard error so far."""
+        self.log.seek(0)
+        return self.log.read().decode(errors="replace")[-4000:]
+
+    def end(self, *, expected: int = 0) -> Cost:
+        """Waits for its end; fails on another exit status than the expected one."""
+        _, status, usage = os.wait4(self.process.pid, 0)
+        wall = time.monotonic() - self.begin
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        self.running.remove(self)
+        if self.process.stdout:
+            self.process.stdout.close()
+        if self.process.returncode != expected:
+            command = " ".join(self.command[:6])
+            raise Failed(f"`{command} ...` ended with {self.process.returncode}\n{self.errors()}")
+        self.log.close()
+        return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+
+    def stop(self, number: signal.Signals = signal.SIGTERM, *, expected: int = 0) -> Cost:
+        """Ends it by a signal."""
+        self.process.send_signal(number)
+        return self.end(expected=expected)
+
+
+@dataclass
+class Workplace:
+    """A scratch directory, on tmpfs where there is one, with a secret and a configuration of its own."""
+
+    path: Path
+    secret: str = field(default_factory=lambda: secrets.token_hex(32))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What edt processes need: the secret and a configuration directory that is not the user's."""
+        return {"EDT_TOKEN": self.secret, "EDT_CONFIG_DIR": str(self.path / "config")}
+
+    def empty(self, name: str) -> Path:
+        """An empty directory of that name; what it held is removed."""
+        directory = self.path / name
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
+        return directory
+
+    def serve(self, directory: Path, *options: str) -> tuple[Measured, int]:
+        """Starts `edt serve` on a free port, and returns it with the port."""
+        server = Measured([EDT, "serve", "--listen", "127.0.0.1:0", *options, directory], self.environment)
+        return server, port_of(server.line())
+
+    def copy(self, *words: str | Path) -> Measured:
+        """Starts `edt cp`."""
+        return Measured([EDT, "cp", *words], self.environment)
+
+    def report(self, *words: str | Path) -> tuple[Cost, dict[str, Any]]:
+        """Runs `edt cp` to its end, and returns its cost and its report."""
+        file = self.path / "report.json"
+        cost = self.copy("--report", file, *words).end()
+        report: dict[str, Any] = json.loads(file.read_text())
+        return cost, report
+
+
+@contextmanager
+def workplace(directory: Path | None = None) -> Iterator[Workplace]:
+    """A workplace that is removed at the end, with every process that is still running by then."""
+    parent = directory or (Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None)
+    path = Path(tempfile.mkdtemp(prefix="edt-bench-", dir=parent))
+    try:
+        yield Workplace(path)
+    finally:
+        for left in list(Measured.running):
+            left.process.kill()
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def port_of(line: str) -> int:
+    """The port in a line `listening on HOST:PORT`."""
+    return int(line.rsplit(":", 1)[1])
+
+
+def compiled(name: str) -> Path:
+    """Compiles `benchmarks/NAME.cpp` if it is newer than its program, and returns the program."""
+    source = ROOT / "benchmarks" / f"{name}.cpp"
+    program = ROOT / "target" / "benchmarks" / name
+    if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
+        program.parent.mkdir(parents=True, exist_ok=True)
+        compiler = os.environ.get("CXX", "c++")
+        subprocess.run([compiler, "-std=c++20", "-O2", "-Wall", "-pthread", "-o", program, source], check=True)
+    return program

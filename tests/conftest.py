@@ -1,0 +1,79 @@
+"""Fixtures of the end-to-end tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from harness import Edt, Server
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """An empty directory, on tmpfs where there is one."""
+    parent = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    path = Path(tempfile.mkdtemp(prefix="edt-test-", dir=parent))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def edt(scratch: Path) -> Edt:
+    """The command line, with a configuration directory of its own."""
+    return Edt(scratch)
+
+
+@pytest.fixture
+def serve(edt: Edt, scratch: Path) -> Iterator[Callable[..., Server]]:
+    """Starts servers; those that still run are killed at the end."""
+    servers: list[Server] = []
+
+    def start(root: Path | None = None, *options: str) -> Server:
+        root = root or scratch / "served"
+        root.mkdir(parents=True, exist_ok=True)
+        servers.append(Server(edt, root, *options))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        if server.process.poll() is None:
+            server.kill()
+
+
+@pytest.fixture
+def server(serve: Callable[..., Server]) -> Server:
+    """A server whose root is `served` in the scratch directory."""
+    return serve()
+
+
+@pytest.fixture
+def source(scratch: Path) -> Path:
+    """An empty directory to copy from."""
+    path = scratch / "source"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def mount(scratch: Path) -> Iterator[Callable[[Path, str], None]]:
+    """Mounts a tmpfs with options; the test is skipped where that is not permitted."""
+    mounted: list[Path] = []
+
+    def make(path: Path, options: str) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(path)]
+        if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
+            pytest.skip("mounting a small file system is not permitted here")
+        mounted.append(path)
+
+    yield make
+    for path in reversed(mounted):
+        with suppress(OSError):
+            subprocess.run(["umount", "-l", str(path)], check=False)

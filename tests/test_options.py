@@ -1,0 +1,162 @@
+"""What the options of `edt cp` promise."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness import EDT, MIB, Edt, Server, contents, fill, mixed_tree, snapshot
+
+
+@pytest.mark.parametrize("direction", ["up", "down"])
+def test_a_rate_limit_is_kept_within_a_tenth(
+    edt: Edt, server: Server, source: Path, scratch: Path, direction: str
+) -> None:
+    rate, size = 20e6, 60_000_000
+    fill(source / "a.bin" if direction == "up" else server.root / "a.bin", size, "rate")
+    ends = (source, server.url()) if direction == "up" else (server.url(), scratch / "back")
+    totals = edt.copy("--limit-rate", "20MB", *ends).totals()
+    assert totals["bytes_done"] / totals["elapsed_s"] == pytest.approx(rate, rel=0.1)
+
+
+def test_a_rate_limit_holds_for_many_small_files(edt: Edt, server: Server, source: Path) -> None:
+    size = mixed_tree(source, "rate", large=MIB, small=1500)
+    totals = edt.copy("--limit-rate", "5MB", source, server.url()).totals()
+    assert size / totals["elapsed_s"] < 5e6 * 1.1
+
+
+def test_every_line_of_json_is_an_event_and_the_last_is_the_report(edt: Edt, server: Server, source: Path) -> None:
+    size = mixed_tree(source, "json")
+    outcome = edt.copy("--interval", "0.05", "--limit-rate", "20MB", source, server.url("tree/"))
+    events = outcome.events()
+    names = {event["event"] for event in events}
+    assert {"planned", "sampled", "tuned", "file_done", "finished"} <= names
+    report = events[-1]
+    assert report["event"] == "report"
+    assert report["totals"]["bytes_done"] == size
+    assert report["totals"]["files_done"] == len(contents(source))
+    assert report["failures"] == []
+    assert all(tuned["decision"]["reason"] for tuned in report["decisions"])
+
+
+def test_the_report_file_is_the_report(edt: Edt, server: Server, source: Path, scratch: Path) -> None:
+    mixed_tree(source, "report")
+    assert edt.run("cp", "--report", scratch / "report.json", source, server.url()).code == 0
+    report = json.loads((scratch / "report.json").read_text())
+    assert report["totals"]["failed"] == 0
+    assert report["optimizer"]
+
+
+def test_without_a_terminal_standard_output_is_empty(edt: Edt, server: Server, source: Path) -> None:
+    mixed_tree(source, "quiet")
+    outcome = edt.run("cp", source, server.url())
+    assert outcome.code == 0
+    assert outcome.out == ""
+    assert "\x1b" not in outcome.err
+
+
+def test_a_dry_run_changes_nothing(edt: Edt, server: Server, source: Path) -> None:
+    mixed_tree(source, "dry")
+    fill(server.root / "tree" / "extra.bin", 10, "extra")
+    before = snapshot(server.root)
+    outcome = edt.copy("--dry-run", "--sync", "--delete", source, server.url("tree/"))
+    assert snapshot(server.root) == before
+    assert outcome.events()[-1]["dry_run"] is True
+
+
+def test_sync_sends_only_what_changed(edt: Edt, server: Server, source: Path) -> None:
+    mixed_tree(source, "sync")
+    edt.copy(source, server.url("tree/"))
+    again = edt.copy("--sync", source, server.url("tree/")).totals()
+    assert (again["files_done"], again["bytes_sent"]) == (0, 0)
+    assert again["files_skipped"] == len(contents(source))
+    fill(source / "medium" / "0.bin", 5000, "changed")
+    fill(source / "new.bin", 500, "new")
+    third = edt.copy("--sync", source, server.url("tree/")).totals()
+    assert third["files_done"] == 2
+    assert contents(server.root / "tree") == contents(source)
+
+
+def test_sync_sees_a_change_of_the_same_size(edt: Edt, server: Server, source: Path) -> None:
+    fill(source / "a.bin", 5000, "before")
+    edt.copy(source, server.url("tree/"))
+    fill(source / "a.bin", 5000, "after")
+    status = (source / "a.bin").stat()
+    os.utime(source / "a.bin", ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    assert edt.copy("--sync", source, server.url("tree/")).totals()["files_done"] == 1
+    assert contents(server.root / "tree") == contents(source)
+
+
+def test_without_delete_nothing_is_removed_and_with_it_the_trees_are_equal(
+    edt: Edt, server: Server, source: Path
+) -> None:
+    mixed_tree(source, "mirror")
+    fill(server.root / "tree" / "old" / "extra.bin", 10, "extra")
+    edt.copy("--sync", source, server.url("tree/"))
+    assert (server.root / "tree" / "old" / "extra.bin").exists()
+    totals = edt.copy("--sync", "--delete", source, server.url("tree/")).totals()
+    assert totals["removed"] >= 1
+    assert snapshot(server.root / "tree") == snapshot(source)
+
+
+def test_patterns_choose_what_is_copied(edt: Edt, server: Server, source: Path) -> None:
+    for name in ("a.txt", "b.bin", "keep/c.txt", "skip/d.txt", "keep/e.tmp"):
+        fill(source / name, 100, name)
+    edt.copy("--include", "*.txt", "--exclude", "skip/", source, server.url("one/"))
+    assert set(contents(server.root / "one")) == {"a.txt", "keep/c.txt"}
+    edt.copy("--exclude", "*.tmp", "--exclude", "/skip/**", source, server.url("two/"))
+    assert set(contents(server.root / "two")) == {"a.txt", "b.bin", "keep/c.txt"}
+
+
+def test_links_are_kept_followed_or_skipped(edt: Edt, server: Server, source: Path) -> None:
+    fill(source / "a.bin", 1000, "a")
+    (source / "link").symlink_to("a.bin")
+    for mode in ("keep", "follow", "skip"):
+        edt.copy("--symlinks", mode, source, server.url(f"{mode}/"))
+    assert (server.root / "keep" / "link").is_symlink()
+    followed = server.root / "follow" / "link"
+    assert not followed.is_symlink() and followed.read_bytes() == (source / "a.bin").read_bytes()
+    assert not os.path.lexists(server.root / "skip" / "link")
+
+
+@pytest.mark.parametrize("optimizer", ["auto", "fixed", "falcon"])
+def test_every_optimizer_copies_the_same_bytes(edt: Edt, server: Server, source: Path, optimizer: str) -> None:
+    mixed_tree(source, optimizer, large=24 * MIB)
+    edt.copy("--optimizer", optimizer, "--interval", "0.05", "--max-streams", "6", source, server.url("tree/"))
+    assert snapshot(server.root / "tree") == snapshot(source)
+
+
+@pytest.mark.parametrize("fsync", ["none", "file", "full"])
+def test_every_fsync_policy_copies_the_same_bytes(edt: Edt, server: Server, source: Path, fsync: str) -> None:
+    mixed_tree(source, fsync)
+    edt.copy("--fsync", fsync, source, server.url("tree/"))
+    assert snapshot(server.root / "tree") == snapshot(source)
+
+
+def test_memory_endpoints_move_bytes_without_files(edt: Edt, server: Server) -> None:
+    assert edt.copy("zero:3x1MiB", "null:").totals()["bytes_done"] == 3 * MIB
+    assert edt.copy("zero:3x1MiB", server.url("zeros/")).totals()["bytes_done"] == 3 * MIB
+    assert len(contents(server.root / "zeros")) == 3
+    assert edt.copy(server.url("zeros/"), "null:").totals()["bytes_done"] == 3 * MIB
+
+
+def test_file_urls_are_paths(edt: Edt, source: Path, scratch: Path) -> None:
+    mixed_tree(source, "urls")
+    edt.copy(f"file://{source}/", f"file://{scratch}/target/")
+    assert snapshot(scratch / "target") == snapshot(source)
+
+
+def test_a_secret_can_come_from_a_file(edt: Edt, server: Server, source: Path, scratch: Path) -> None:
+    fill(source / "a.bin", 1000, "a")
+    token = scratch / "token"
+    token.write_text(edt.environment["EDT_TOKEN"] + "\n")
+    token.chmod(0o600)
+    environment = {**edt.environment}
+    del environment["EDT_TOKEN"]
+    command = [str(EDT), "cp", "--token-file", str(token), str(source), server.url()]
+    assert subprocess.run(command, env=environment, capture_output=True, timeout=30, check=False).returncode == 0
+    assert contents(server.root) == contents(source)
