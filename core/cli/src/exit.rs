@@ -8,9 +8,9 @@ use edt::ErrorKind;
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0    all is there and verified
-  1    some items failed (they are listed), or storage failed under the command as a whole
+  1    some items failed (they are listed), or storage failed as a whole
   2    usage: an argument, option or URL cannot be used
-  3    refused: wrong secret, unknown identity, or no permission for the source or destination as a whole
+  3    refused: wrong secret, unknown identity, or no permission
   4    source or destination missing, unreachable or lost
   130  interrupted; the same command resumes";
 

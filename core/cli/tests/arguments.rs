@@ -12,6 +12,7 @@ fn help_of_the_program_lists_commands_and_exit_codes() {
     for command in COMMANDS {
         assert!(help.contains(&format!("\n  {command} ")), "{command} is missing in\n{help}");
     }
+    assert!(help.starts_with("Moves trees of files"), "{help}");
     for text in ["Exit codes:", "130  interrupted", "EDT_TOKEN", "EDT_LOG"] {
         assert!(help.contains(text), "{text} is missing in\n{help}");
     }

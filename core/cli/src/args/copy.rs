@@ -14,8 +14,11 @@ use super::{ConnectArgs, values};
 use crate::exit::EXIT_CODES;
 
 const EXAMPLES: &str = "\
-`cp SRC DST` copies a file to a file, or a directory's content into DST; several sources need a directory, in which each keeps its name.
-A pattern in quotes is expanded at the source: 'edt://host/runs/*.h5'. Files appear under their names only complete and verified, and the same command run again sends only what is missing.
+`cp SRC DST` copies a file to a file, or a directory's content into DST; several
+sources need a directory, in which each keeps its name. A pattern in quotes is
+expanded at the source: 'edt://host/runs/*.h5'. Files appear under their names
+only complete and verified; after an interruption the same command sends only
+what is missing.
 
 Examples:
   edt cp results/ edt://host/results/

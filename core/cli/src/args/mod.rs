@@ -18,15 +18,20 @@ use crate::exit::EXIT_CODES;
 
 const ENVIRONMENT: &str = "\
 Endpoints:
-  a path, file:///path, edt://host[:port]/path (edts:// forces encryption, even on loopback), null:, zero:SIZE, zero:COUNTxSIZE
+  path, file:///path      files of this host
+  edt://host[:port]/path  files of a host where `edt serve` runs
+  edts://...              the same, encrypted even on loopback
+  null:                   takes what is written, and keeps nothing
+  zero:[COUNTx]SIZE       files made in memory, as zero:4x1GiB
 
 Environment:
   EDT_TOKEN  the shared secret; secrets are never arguments
-  EDT_LOG    what to log on standard error: error, warn, info, debug, trace, or per module (default: info for `serve`, else warn)";
+  EDT_LOG    what to log: error, warn, info, debug, trace, or module=level
+             (default: info for `edt serve`, else warn)";
 
 /// Moves trees of files between endpoints as fast as the path allows, and tunes itself while it does.
 #[derive(Debug, Parser)]
-#[command(name = "edt", version, about, max_term_width = 120)]
+#[command(name = "edt", version, max_term_width = 120)]
 #[command(arg_required_else_help = true, after_help = format!("{ENVIRONMENT}\n\n{EXIT_CODES}"))]
 pub(crate) struct Cli {
     #[command(subcommand)]
