@@ -104,7 +104,7 @@ impl SlabPool {
         *used += 1;
         drop(used);
         match self.shared.budget.take(patience) {
-            Some(memory) => Some(Slab { memory, length: 0, pool: Arc::clone(&self.shared) }),
+            Some(memory) => Some(Slab { memory, length: 0, pool: Some(Arc::clone(&self.shared)) }),
             None => {
                 self.shared.release();
                 None
@@ -130,13 +130,18 @@ impl PoolShared {
 pub struct Slab {
     memory: Box<[u8]>,
     length: usize,
-    pool: Arc<PoolShared>,
+    pool: Option<Arc<PoolShared>>,
 }
 
 impl Slab {
-    /// Sets how many bytes count, at most [`SLAB_SIZE`]; what was in them stays.
+    /// Takes bytes that belong to no pool, for payloads that are small and few.
+    pub fn detached(bytes: Vec<u8>) -> Self {
+        Self { length: bytes.len().min(SLAB_SIZE), memory: bytes.into_boxed_slice(), pool: None }
+    }
+
+    /// Sets how many bytes count, at most as many as the block has; what was in them stays.
     pub fn set_len(&mut self, length: usize) {
-        self.length = length.min(SLAB_SIZE);
+        self.length = length.min(self.memory.len());
     }
 
     /// The whole block, for reading into.
@@ -161,8 +166,10 @@ impl DerefMut for Slab {
 
 impl Drop for Slab {
     fn drop(&mut self) {
-        self.pool.budget.put(std::mem::take(&mut self.memory));
-        self.pool.release();
+        if let Some(pool) = &self.pool {
+            pool.budget.put(std::mem::take(&mut self.memory));
+            pool.release();
+        }
     }
 }
 

@@ -1,7 +1,5 @@
 //! What a transfer tells whoever watches. Events are bounded and lossy: a slow watcher never slows the data.
 
-use std::time::Duration;
-
 use serde::Serialize;
 
 use crate::error::Error;
@@ -196,7 +194,7 @@ impl Totals {
 /// Bounded, lossy channel of events.
 #[derive(Debug, Clone)]
 pub struct EventSender {
-    sender: Option<crossbeam_channel::Sender<Event>>,
+    channel: Option<(crossbeam_channel::Sender<Event>, crossbeam_channel::Receiver<Event>)>,
 }
 
 /// How many events wait for a slow watcher before further ones are dropped.
@@ -206,21 +204,22 @@ impl EventSender {
     /// A sender and the receiver for its watcher.
     pub fn channel() -> (Self, crossbeam_channel::Receiver<Event>) {
         let (sender, receiver) = crossbeam_channel::bounded(EVENT_CAPACITY);
-        (Self { sender: Some(sender) }, receiver)
+        (Self { channel: Some((sender, receiver.clone())) }, receiver)
     }
 
     /// A sender that nobody listens to.
     pub fn silent() -> Self {
-        Self { sender: None }
+        Self { channel: None }
     }
 
-    /// Sends an event if there is room; [`Event::Finished`] waits a moment for it.
+    /// Sends an event if there is room; for [`Event::Finished`] older ones make room.
     pub fn send(&self, event: Event) {
-        let Some(sender) = &self.sender else { return };
-        if matches!(event, Event::Finished(_)) {
-            let _ = sender.send_timeout(event, Duration::from_millis(500));
-        } else {
-            let _ = sender.try_send(event);
+        let Some((sender, receiver)) = &self.channel else { return };
+        let last = matches!(event, Event::Finished(_));
+        let mut unsent = sender.try_send(event);
+        while let (true, Err(crossbeam_channel::TrySendError::Full(event))) = (last, unsent) {
+            let _ = receiver.try_recv();
+            unsent = sender.try_send(event);
         }
     }
 }

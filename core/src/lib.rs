@@ -11,6 +11,7 @@ pub mod event;
 pub mod files;
 pub mod link;
 pub mod metrics;
+mod open;
 pub mod optimizer;
 pub mod options;
 pub mod path;
@@ -19,6 +20,7 @@ pub mod plan;
 pub mod protocol;
 pub mod report;
 pub mod server;
+mod session;
 pub mod store;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

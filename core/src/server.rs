@@ -1,53 +1,207 @@
 //! The server: one listening port, many clients at once, a root that none of them leaves.
 
-use std::net::SocketAddr;
+mod registry;
+mod requests;
+mod session;
 
-use crate::error::Result;
-use crate::options::ServeOptions;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::auth::identity::Identity;
+use crate::auth::secret::{self, Origin};
+use crate::error::{Error, ErrorKind, Result};
+use crate::link::acceptor::{Accepted, Acceptor, Admission};
+use crate::options::{Access, ServeOptions, Symlinks};
+use crate::pipeline::stop::Stop;
+use crate::protocol::handshake::Limits;
+use crate::server::registry::Registry;
+use crate::store::local::LocalStore;
+
+/// How often the listening thread looks whether the server is to end.
+const TURN: Duration = Duration::from_millis(50);
 
 /// A bound server.
-pub struct Server {}
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    fingerprint: String,
+    origin: Origin,
+    shared: Arc<Shared>,
+}
+
+/// What the sessions of a server share.
+struct Shared {
+    options: ServeOptions,
+    store: Arc<LocalStore>,
+    acceptor: Acceptor,
+    registry: Registry,
+    /// Set when no new sessions are taken.
+    draining: Stop,
+    /// Set when running sessions end.
+    ending: Stop,
+    connections: AtomicUsize,
+}
 
 impl Server {
     /// Opens the root, the secret, the identity and the port.
     pub fn bind(options: ServeOptions) -> Result<Self> {
-        let _ = options;
-        todo!()
+        let store = Arc::new(LocalStore::confined(&options.root, Symlinks::Keep)?);
+        let (secret, origin) = secret::find_or_generate(&options.secret)?;
+        let identity = match &options.certificate {
+            Some((certificate, key)) => Identity::from_files(certificate, key)?,
+            None => Identity::automatic(options.identity.as_deref())?,
+        };
+        let limits = Limits {
+            max_streams: options.max_streams.get(),
+            buffer: options.buffer,
+            read_only: options.access == Access::ReadOnly,
+        };
+        let admission = Admission { plain: options.plain, ..Admission::new(limits, options.max_sessions) };
+        let acceptor = Acceptor::new(&identity, secret, admission)?;
+        let failed = |cause: std::io::Error| {
+            Error::io(format!("could not listen on `{}`", options.listen), &cause)
+                .with_hint("choose another address or port with --listen HOST:PORT")
+        };
+        let listener = TcpListener::bind(&options.listen).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let fingerprint = identity.fingerprint().to_owned();
+        let shared = Arc::new(Shared {
+            options,
+            store,
+            acceptor,
+            registry: Registry::default(),
+            draining: Stop::default(),
+            ending: Stop::default(),
+            connections: AtomicUsize::new(0),
+        });
+        Ok(Self { listener, address, fingerprint, origin, shared })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        todo!()
+        self.address
     }
 
     /// SHA-256 of the server's certificate, as clients pin it.
     pub fn fingerprint(&self) -> &str {
-        todo!()
+        &self.fingerprint
     }
 
     /// Where the secret came from, and the secret itself if it was generated just now.
-    pub fn secret(&self) -> &crate::auth::secret::Origin {
-        todo!()
+    pub fn secret(&self) -> &Origin {
+        &self.origin
     }
 
     /// A handle that ends the server from another thread.
     pub fn handle(&self) -> ServerHandle {
-        todo!()
+        ServerHandle { shared: Arc::clone(&self.shared) }
     }
 
     /// Serves until it is shut down.
     pub fn run(self) -> Result<()> {
-        todo!()
+        let shared = &self.shared;
+        while !shared.draining.is_set() {
+            match self.listener.accept() {
+                Ok((socket, peer)) => shared.welcome(socket, peer),
+                Err(cause) if cause.kind() == std::io::ErrorKind::WouldBlock => wait(&self.listener),
+                // Too many open files, or a caller that left again: neither ends the server.
+                Err(cause) => {
+                    tracing::warn!(%cause, "could not accept a connection");
+                    shared.draining.wait(TURN);
+                }
+            }
+        }
+        let deadline = Instant::now() + shared.options.grace;
+        while shared.registry.count() > 0 && Instant::now() < deadline && !shared.ending.wait(TURN) {
+            while let Ok((socket, peer)) = self.listener.accept() {
+                shared.welcome(socket, peer);
+            }
+        }
+        shared.ending.set(None);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while shared.connections.load(Ordering::SeqCst) > 0 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
     }
+}
+
+/// Waits until somebody connects, or a turn has passed.
+fn wait(listener: &TcpListener) {
+    #[cfg(unix)]
+    {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let turn = Timespec { tv_sec: 0, tv_nsec: i64::from(TURN.subsec_nanos()) };
+        let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&turn));
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = listener;
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+impl Shared {
+    /// Takes a connection on a thread of its own, so that one slow caller holds up nobody.
+    fn welcome(self: &Arc<Self>, socket: TcpStream, peer: SocketAddr) {
+        let most = self.options.max_sessions.saturating_mul(usize::from(self.options.max_streams.get()) + 2);
+        if self.connections.load(Ordering::SeqCst) >= most {
+            tracing::warn!(%peer, "refused a connection: the server is at its limit");
+            return;
+        }
+        self.connections.fetch_add(1, Ordering::SeqCst);
+        let shared = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("edt-session".to_owned()).spawn(move || {
+            if let Err(error) = shared.serve(socket) {
+                tracing::info!(%peer, %error, "a connection ended");
+            }
+            shared.connections.fetch_sub(1, Ordering::SeqCst);
+        });
+        if let Err(cause) = thread {
+            self.connections.fetch_sub(1, Ordering::SeqCst);
+            tracing::warn!(%cause, "could not start a thread for a connection");
+        }
+    }
+
+    fn serve(&self, socket: TcpStream) -> Result<()> {
+        socket.set_nonblocking(false).map_err(|cause| Error::io("could not set up a connection", &cause))?;
+        match self.acceptor.accept(socket)? {
+            Accepted::Stream { session, stream } => self.registry.attach(session, stream, self.options.max_streams.get()),
+            Accepted::Control(control) => {
+                let session = control.session;
+                let outcome = if self.draining.is_set() {
+                    session::refuse(&control.control, &leaving())
+                } else {
+                    self.session(control)
+                };
+                self.registry.remove(session);
+                self.acceptor.forget(session);
+                outcome
+            }
+        }
+    }
+}
+
+/// What sessions are told that a shutdown ends.
+fn leaving() -> Error {
+    Error::new(ErrorKind::ConnectionLost, "the server is shutting down").with_hint("run the same command again to resume")
 }
 
 /// Ends a server from another thread.
 #[derive(Clone)]
-pub struct ServerHandle {}
+pub struct ServerHandle {
+    shared: Arc<Shared>,
+}
 
 impl ServerHandle {
     /// Takes no new sessions, lets running ones go on for the grace time, then ends. A second call ends at once.
     pub fn shutdown(&self) {
-        todo!()
+        if self.shared.draining.is_set() {
+            self.shared.ending.set(Some(leaving()));
+        }
+        self.shared.draining.set(None);
     }
 }

@@ -1,13 +1,35 @@
 //! A transfer from one endpoint to another: the entry point of the crate.
 
-use crossbeam_channel::Receiver;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
 
+use crossbeam_channel::Receiver;
+use parking_lot::Mutex;
+
+use crate::control::{Outcome, Settings, SystemClock};
 use crate::endpoint::Endpoint;
-use crate::error::Result;
-use crate::event::Event;
-use crate::optimizer::Optimizer;
-use crate::options::TransferOptions;
+use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::event::{Event, EventSender};
+use crate::files;
+use crate::link::client::{self, Session, Target};
+use crate::open::{self, Destination, Sources};
+use crate::optimizer::guard::Guard;
+use crate::optimizer::{Decision, Observation, Optimizer, Policy, PolicyName, by_name};
+use crate::options::{Digest, Fsync, Overwrite, RunMode, Selection, Symlinks, TransferOptions};
+use crate::pipeline::account::Account;
+use crate::pipeline::manifest::Manifest;
+use crate::pipeline::stop::Stop;
+use crate::protocol::TransferId;
+use crate::protocol::message::{ReceiveOptions, SendOptions};
 use crate::report::Report;
+use crate::session::{self, Steering, Work};
+use crate::store::EntryKind;
+
+/// Before the first retry of a connection; doubled for each further one, up to [`LONGEST_WAIT`].
+const FIRST_WAIT: Duration = Duration::from_millis(200);
+
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// What to move, and how.
 pub struct Transfer {
@@ -44,18 +66,277 @@ impl Transfer {
 
     /// Starts the transfer on threads of its own. Fails at once on options, endpoints, secrets and connections that cannot work.
     pub fn start(self) -> Result<TransferHandle> {
-        todo!()
+        self.options.validate()?;
+        let (events, receiver) = EventSender::channel();
+        let (work, target, peer) = self.open()?;
+        let manifest = Manifest::create(self.options.manifest.as_deref())?;
+        let account = Arc::new(Account::new(events.clone(), manifest));
+        let cancel: Arc<Stop> = Arc::default();
+        let policy = Policy::new(self.options.policy, self.options.max_streams.get());
+        let steering = Steering {
+            account,
+            cancel: Arc::clone(&cancel),
+            settings: Settings { policy, interval: self.options.interval, events },
+            clock: SystemClock::new(),
+        };
+        let runner = Runner {
+            optimizer: SharedOptimizer::new(self.optimizer, &self.options)?,
+            source: self.sources.iter().map(Endpoint::as_str).collect::<Vec<_>>().join(" "),
+            destination: self.destination.to_string(),
+            options: self.options,
+            work,
+            target,
+            steering,
+            outcome: Outcome::default(),
+        };
+        let thread = std::thread::Builder::new()
+            .name("edt-transfer".to_owned())
+            .spawn(move || runner.run(peer))
+            .map_err(|cause| Error::io("could not start the transfer's thread", &cause))?;
+        Ok(TransferHandle { events: receiver, canceller: Canceller { stop: cancel }, thread: Some(thread) })
     }
 
     /// Runs the transfer to its end. Items that failed are in the report; an error means that the transfer as a whole ended early.
     pub fn run(self) -> Result<Report> {
         self.start()?.join()
     }
+
+    fn open(&self) -> Result<(Work, Option<Target>, Option<Session>)> {
+        let options = &self.options;
+        let (mut target, mut peer) = (None, None);
+        let (source, roots, file_name) = match open::sources(&self.sources, options.symlinks)? {
+            Sources::Here { store, roots, file_name } => (Some(store), roots, file_name),
+            Sources::There { target: server, roots, single } => {
+                let mut session = client::connect(&server, options)?;
+                let name = single.map_or(Ok(None), |path| file_name(&mut session, &path))?;
+                (target, peer) = (Some(server), Some(session));
+                (None, roots, name)
+            }
+        };
+        let (destination, base, into) = match open::destination(&self.destination)? {
+            Destination::Here { store, base, into } => (Some(store), base, into),
+            Destination::There { target: server, base, into } => {
+                if source.is_some() {
+                    peer = Some(client::connect(&server, options)?);
+                    target = Some(server);
+                }
+                (None, base, into)
+            }
+        };
+        let work = Work {
+            transfer: self.identifier(),
+            send: send_options(options, roots),
+            receive: ReceiveOptions { file_name, into, ..receive_options(options) },
+            source,
+            destination,
+            base,
+            buffer: options.buffer,
+            retries: options.retries,
+        };
+        Ok((work, target, peer))
+    }
+
+    /// The same for each attempt to copy the same sources to the same destination from this machine.
+    fn identifier(&self) -> TransferId {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(machine().as_bytes());
+        for endpoint in self.sources.iter().chain([&self.destination]) {
+            let text = if endpoint.is_local() {
+                let path = std::path::absolute(endpoint.as_str()).unwrap_or_default();
+                path.components().collect::<std::path::PathBuf>().to_string_lossy().into_owned()
+            } else {
+                endpoint.as_str().to_owned()
+            };
+            hasher.update(&[0]).update(text.as_bytes());
+        }
+        let mut id = [0; 16];
+        id.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+        TransferId(id)
+    }
+}
+
+fn machine() -> String {
+    #[cfg(unix)]
+    return rustix::system::uname().nodename().to_string_lossy().into_owned();
+    #[cfg(not(unix))]
+    return std::env::var("COMPUTERNAME").unwrap_or_default();
+}
+
+/// The name of a server's file; `None` for a directory.
+fn file_name(session: &mut Session, path: &str) -> Result<Option<Vec<u8>>> {
+    let path = crate::path::RelativePath::from_user(path)?;
+    let entry = files::stat(&session.control, &path)?;
+    Ok((entry.kind != EntryKind::Directory).then(|| path.name().unwrap_or_default().to_vec()))
+}
+
+fn send_options(options: &TransferOptions, roots: Vec<crate::protocol::message::Root>) -> SendOptions {
+    SendOptions {
+        roots,
+        include: options.include.clone(),
+        exclude: options.exclude.clone(),
+        symlinks: match options.symlinks {
+            Symlinks::Keep => 0,
+            Symlinks::Follow => 1,
+            Symlinks::Skip => 2,
+        },
+        digest: u8::from(options.digest == Digest::Blake3),
+        chunk_size: options.chunk_size,
+        limit_rate: options.limit_rate,
+        dry_run: options.run == RunMode::DryRun,
+    }
+}
+
+fn receive_options(options: &TransferOptions) -> ReceiveOptions {
+    ReceiveOptions {
+        file_name: None,
+        into: false,
+        selection: match options.selection {
+            Selection::All => 0,
+            Selection::Changed => 1,
+            Selection::Mirror => 2,
+        },
+        overwrite: u8::from(options.overwrite == Overwrite::Never),
+        fsync: match options.fsync {
+            Fsync::None => 0,
+            Fsync::File => 1,
+            Fsync::Full => 2,
+        },
+        digest: u8::from(options.digest == Digest::Blake3),
+        include: options.include.clone(),
+        exclude: options.exclude.clone(),
+        dry_run: options.run == RunMode::DryRun,
+    }
+}
+
+/// Runs sessions until the work is complete or cannot go on.
+struct Runner {
+    optimizer: SharedOptimizer,
+    source: String,
+    destination: String,
+    options: TransferOptions,
+    work: Work,
+    target: Option<Target>,
+    steering: Steering,
+    outcome: Outcome,
+}
+
+impl Runner {
+    fn run(mut self, peer: Option<Session>) -> Result<Report> {
+        let result = self.attempts(peer);
+        let account = Arc::clone(&self.steering.account);
+        let totals = account.totals();
+        self.steering.settings.events.send(Event::Finished(totals));
+        result?;
+        let (failures, manifest) = account.close();
+        let manifest = manifest.finish()?;
+        Ok(Report {
+            source: self.source,
+            destination: self.destination,
+            optimizer: self.optimizer.name,
+            totals,
+            timeline: self.outcome.timeline,
+            decisions: self.outcome.decisions,
+            bottleneck: self.outcome.bottleneck,
+            advice: self.outcome.advice,
+            failures,
+            dry_run: self.options.run == RunMode::DryRun,
+            manifest,
+        })
+    }
+
+    fn attempts(&mut self, mut peer: Option<Session>) -> Result<()> {
+        let account = Arc::clone(&self.steering.account);
+        let (mut failed, mut progress) = (0, 0);
+        loop {
+            let optimizer = Box::new(self.optimizer.clone());
+            let (result, outcome) = session::run(&self.work, peer.take(), &self.steering, optimizer);
+            self.outcome.extend(outcome);
+            let mut error = match result {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            loop {
+                if account.progress() != progress {
+                    (progress, failed) = (account.progress(), 0);
+                }
+                failed += 1;
+                if self.steering.cancel.is_set() {
+                    return Err(cancelled());
+                }
+                let Some(target) = self.target.as_ref().filter(|_| error.retry() != Retry::Never) else {
+                    return Err(error);
+                };
+                if failed > self.options.retries {
+                    return Err(resumable(error));
+                }
+                let wait = (FIRST_WAIT * 2u32.pow(failed.min(8) - 1)).min(LONGEST_WAIT);
+                account.retried("the connection", &error, u64::try_from(wait.as_millis()).unwrap_or(0));
+                if self.steering.cancel.wait(wait) {
+                    return Err(cancelled());
+                }
+                match client::connect(target, &self.options) {
+                    Ok(session) => peer = Some(session),
+                    Err(again) => {
+                        error = again;
+                        continue;
+                    }
+                }
+                account.restart();
+                break;
+            }
+        }
+    }
+}
+
+fn cancelled() -> Error {
+    Error::new(ErrorKind::Cancelled, "the transfer was interrupted").with_hint("run the same command again to resume")
+}
+
+fn resumable(error: Error) -> Error {
+    if error.hint().is_some() { error } else { error.with_hint("run the same command again to resume") }
+}
+
+/// One optimizer for all sessions of a transfer, so that a new connection does not forget what was learned.
+#[derive(Clone)]
+struct SharedOptimizer {
+    name: String,
+    inner: Arc<Mutex<Box<dyn Optimizer>>>,
+}
+
+impl SharedOptimizer {
+    fn new(own: Option<Box<dyn Optimizer>>, options: &TransferOptions) -> Result<Self> {
+        let inner = match own {
+            Some(optimizer) => optimizer,
+            None if options.policy == PolicyName::Fixed => by_name("fixed", options.concurrency)?,
+            None => by_name(&options.optimizer, options.concurrency)?,
+        };
+        let name = match (options.optimizer.as_str(), inner.name()) {
+            ("auto", "falcon") => "auto (falcon)".to_owned(),
+            (_, name) => name.to_owned(),
+        };
+        Ok(Self { name, inner: Arc::new(Mutex::new(Box::new(Guard::new(inner)))) })
+    }
+}
+
+impl Optimizer for SharedOptimizer {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn start(&mut self, policy: &Policy) -> Decision {
+        self.inner.lock().start(policy)
+    }
+
+    fn decide(&mut self, observation: &Observation) -> Result<Decision> {
+        self.inner.lock().decide(observation)
+    }
 }
 
 /// A running transfer. Dropping it cancels.
 pub struct TransferHandle {
     events: Receiver<Event>,
+    canceller: Canceller,
+    thread: Option<JoinHandle<Result<Report>>>,
 }
 
 impl TransferHandle {
@@ -66,27 +347,46 @@ impl TransferHandle {
 
     /// Asks the transfer to stop; what was verified is kept for resuming.
     pub fn cancel(&self) {
-        self.canceller().cancel();
+        self.canceller.cancel();
     }
 
     /// A handle that cancels from another thread.
     pub fn canceller(&self) -> Canceller {
-        todo!()
+        self.canceller.clone()
+    }
+
+    /// Whether [`TransferHandle::join`] would return at once.
+    pub fn is_finished(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Waits for the end.
-    pub fn join(self) -> Result<Report> {
-        todo!()
+    pub fn join(mut self) -> Result<Report> {
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(result)) => result,
+            _ => Err(Error::new(ErrorKind::Io, "the transfer's thread panicked")),
+        }
+    }
+}
+
+impl Drop for TransferHandle {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            self.canceller.cancel();
+            let _ = thread.join();
+        }
     }
 }
 
 /// Cancels a transfer from any thread.
 #[derive(Clone)]
-pub struct Canceller {}
+pub struct Canceller {
+    stop: Arc<Stop>,
+}
 
 impl Canceller {
     /// Asks the transfer to stop; may be called any number of times.
     pub fn cancel(&self) {
-        todo!()
+        self.stop.set(Some(cancelled()));
     }
 }

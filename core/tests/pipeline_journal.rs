@@ -1,5 +1,7 @@
 //! Recovery of the journal from whatever a crash leaves of it.
 
+#![allow(clippy::unwrap_used)]
+
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 

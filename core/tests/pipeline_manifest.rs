@@ -1,5 +1,7 @@
 //! Manifests: written, read back, and read from other tools.
 
+#![allow(clippy::unwrap_used)]
+
 use edt::ErrorKind;
 use edt::path::RelativePath;
 use edt::pipeline::manifest::{Expected, Manifest, ManifestEntry};

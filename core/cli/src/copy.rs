@@ -70,6 +70,9 @@ fn transfer(args: &CopyArgs) -> edt::Result<Report> {
 }
 
 fn finish(args: &CopyArgs, report: &Report) -> Exit {
+    if report.dry_run && !args.json {
+        print_planned(report);
+    }
     if !args.quiet {
         say(&summary(report));
     }
@@ -113,20 +116,14 @@ struct Watcher {
 enum Names {
     /// None.
     Hidden,
-    /// Files that a dry run would copy, on standard output.
-    DryRun,
     /// Everything that happens, on standard error.
     Verbose,
 }
 
 impl Watcher {
     fn new(args: &CopyArgs) -> Self {
-        let names = match () {
-            () if args.dry_run && !args.json => Names::DryRun,
-            () if args.verbose => Names::Verbose,
-            () => Names::Hidden,
-        };
-        let shows_progress = !args.quiet && names != Names::DryRun && io::stderr().is_terminal();
+        let names = if args.verbose && !args.dry_run { Names::Verbose } else { Names::Hidden };
+        let shows_progress = !args.quiet && !args.dry_run && io::stderr().is_terminal();
         Self { json: args.json, names, progress: shows_progress.then(Progress::start) }
     }
 
@@ -135,14 +132,10 @@ impl Watcher {
             // Whoever read went away; the data goes on.
             self.json = false;
         }
-        match self.names {
-            Names::Hidden => {}
-            Names::DryRun => print_planned(event),
-            Names::Verbose => {
-                if let Some(line) = told(event) {
-                    say(&printable(&line));
-                }
-            }
+        if self.names == Names::Verbose
+            && let Some(line) = told(event)
+        {
+            say(&printable(&line));
         }
         if let Some(progress) = &mut self.progress {
             progress.observe(event);
@@ -154,10 +147,15 @@ fn print_json(event: &Event) -> io::Result<()> {
     writeln!(io::stdout(), "{}", serde_json::to_string(event)?)
 }
 
-fn print_planned(event: &Event) {
-    if let Event::FileDone(file) = event {
+/// Lists what a dry run would copy, from the manifest: events may be lost, and nothing of the list may be.
+fn print_planned(report: &Report) {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    for entry in report.manifest.entries().flatten() {
+        let path = entry.path.to_string();
         // A reader that went away, as `head` does, has seen what it wanted.
-        let _ = writeln!(io::stdout(), "{} ({})", printable(&file.path), human_bytes(file.size));
+        if writeln!(out, "{} ({})", printable(&path), human_bytes(entry.size)).is_err() {
+            return;
+        }
     }
 }
 

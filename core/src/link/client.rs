@@ -1,1 +1,199 @@
-//! x
+//! The calling side: opens a session with a server and dials its streams.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustls::ClientConfig;
+
+use crate::auth::known_hosts::{KnownHosts, Pin};
+use crate::auth::secret::{self, Secret};
+use crate::endpoint::Remote;
+use crate::error::{Error, ErrorKind, Result};
+use crate::link::connection::Connection;
+use crate::link::control::{self, Liveness};
+use crate::link::socket::{self, CONNECT_TIMEOUT, Use};
+use crate::link::tls::{self, Verifier};
+use crate::link::{Control, Dialer, FrameSink, FrameSource, stream};
+use crate::options::{Plain, TransferOptions};
+use crate::protocol::handshake::{ClientHello, Established, Limits, Role, SessionId, SessionKey, StreamDirection, StreamHello};
+
+/// How both sides name themselves to each other.
+pub(super) const SOFTWARE: &str = concat!("edt ", env!("CARGO_PKG_VERSION"));
+
+/// Which server to call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Host name or address, without brackets.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+    /// Whether to encrypt where it could be left out.
+    pub tls: bool,
+}
+
+impl Target {
+    /// The server's name in errors and known hosts: `host:port`, an IPv6 address in brackets.
+    pub fn name(&self) -> String {
+        let Self { host, port, .. } = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+}
+
+impl From<&Remote> for Target {
+    fn from(remote: &Remote) -> Self {
+        Self { host: remote.host.clone(), port: remote.port, tls: remote.tls }
+    }
+}
+
+/// An open session with a server; it ends with its control channel.
+pub struct Session {
+    /// Messages.
+    pub control: Control,
+    /// Dials the session's streams.
+    pub dialer: Arc<dyn Dialer>,
+    /// What the server allows.
+    pub limits: Limits,
+    /// The server, as `host:port`.
+    pub peer: String,
+    /// Name and version of the server's software, for people.
+    pub software: String,
+    /// One round trip, measured while connecting.
+    pub rtt: Duration,
+}
+
+/// Opens a session. Plain on loopback, unless the target asks for TLS, and where the options allow plain anywhere; else under TLS, with
+/// the server's identity pinned once it has shown that it knows the secret.
+pub fn connect(target: &Target, options: &TransferOptions) -> Result<Session> {
+    let secret = secret::find(&options.secret)?;
+    let peer = target.name();
+    let (socket, rtt) = socket::connect(&target.host, target.port)?;
+    let failed = |cause: &io::Error| failed(&peer, cause);
+    let address = socket.peer_addr().map_err(|cause| failed(&cause))?;
+    socket::configure(&socket, Use::Control).map_err(|cause| failed(&cause))?;
+    let plain = !target.tls && (options.plain == Plain::Anywhere || socket::is_loopback(address.ip()));
+    let trust = if plain { None } else { Some(Trust::new(&peer, options)?) };
+    let mut way = Way { host: target.host.clone(), address, tls: None, peer: peer.clone() };
+    if let Some(trust) = &trust {
+        way.tls = Some(tls::client_config(Arc::clone(&trust.verifier))?);
+    }
+    let mut connection = way.open(socket).map_err(|cause| trust.as_ref().and_then(Trust::refusal).unwrap_or_else(|| failed(&cause)))?;
+    let established = greet(&mut connection, &secret, &peer)?;
+    if let Some(trust) = &trust {
+        way.tls = Some(trust.settle()?);
+    }
+    let control = control::open(connection, &peer, Liveness::default())?;
+    let Established { session, session_key: key, limits, peer: software, .. } = established;
+    let software = software.chars().filter(|c| !c.is_control()).take(100).collect();
+    Ok(Session { control, dialer: Arc::new(TcpDialer { way, session, key }), limits, peer, software, rtt })
+}
+
+/// Does the client's part of the handshake.
+fn greet(connection: &mut Connection, secret: &Secret, peer: &str) -> Result<Established> {
+    let failed = |cause: io::Error| failed(peer, &cause);
+    let (hello, state) = ClientHello::new(secret::random()?, SOFTWARE);
+    connection.write_both(&Role::Control.preamble(), &hello).map_err(failed)?;
+    let welcome = connection.read_message().map_err(failed)?;
+    let binding = connection.binding().map_err(failed)?;
+    let (proof, state) = state.on_welcome(&welcome, secret.as_bytes(), &binding)?;
+    connection.write_both(&proof, &[]).map_err(failed)?;
+    state.on_accepted(&connection.read_message().map_err(failed)?)
+}
+
+fn failed(peer: &str, cause: &io::Error) -> Error {
+    let what = format!("could not open a session with `{peer}`");
+    match cause.kind() {
+        io::ErrorKind::InvalidData => Error::new(ErrorKind::Protocol, what)
+            .with_cause(cause)
+            .with_hint("check that `edt serve` listens on this port, in a version that is not much older or newer"),
+        _ => stream::lost(&what, cause),
+    }
+}
+
+/// What a client knows and learns of a server's identity.
+struct Trust {
+    known: KnownHosts,
+    peer: String,
+    pin: Option<Pin>,
+    verifier: Arc<Verifier>,
+}
+
+impl Trust {
+    fn new(peer: &str, options: &TransferOptions) -> Result<Self> {
+        let known = KnownHosts::new(options.known_hosts.as_deref())?;
+        let pin = known.find(peer)?;
+        let verifier = Verifier::new(pin.as_ref().map(|pin| pin.fingerprint.clone()));
+        Ok(Self { known, peer: peer.to_owned(), pin, verifier })
+    }
+
+    /// The error if the server showed another identity than the pinned one.
+    fn refusal(&self) -> Option<Error> {
+        let (pin, seen) = (self.pin.as_ref()?, self.verifier.seen()?);
+        (pin.fingerprint != seen).then(|| self.known.changed(&self.peer, &seen, pin))
+    }
+
+    /// Pins what was seen, now that the server is trusted, and returns a configuration for more connections to the same server.
+    fn settle(&self) -> Result<Arc<ClientConfig>> {
+        let seen = self.verifier.seen().unwrap_or_default();
+        if self.pin.is_none() {
+            self.known.pin(&self.peer, &seen)?;
+        }
+        tls::client_config(Verifier::new(Some(seen)))
+    }
+}
+
+/// How connections to one server are opened.
+struct Way {
+    host: String,
+    address: SocketAddr,
+    tls: Option<Arc<ClientConfig>>,
+    peer: String,
+}
+
+impl Way {
+    fn open(&self, socket: TcpStream) -> io::Result<Connection> {
+        let deadline = Instant::now() + CONNECT_TIMEOUT;
+        let socket = Arc::new(socket);
+        match &self.tls {
+            None => Ok(Connection::plain(socket, deadline)),
+            Some(config) => Connection::tls_client(socket, deadline, Arc::clone(config), tls::server_name(&self.host)),
+        }
+    }
+}
+
+struct TcpDialer {
+    way: Way,
+    session: SessionId,
+    key: SessionKey,
+}
+
+impl TcpDialer {
+    /// Opens a connection and binds it to the session. The server answers nothing: if it refuses, the stream breaks.
+    fn dial(&self, number: u16, direction: StreamDirection) -> Result<(Connection, String)> {
+        let name = format!("stream {number} to `{}`", self.way.peer);
+        let socket = socket::connect_again(self.way.address)?;
+        let open = || {
+            socket::configure(&socket, Use::Data)?;
+            let mut connection = self.way.open(socket)?;
+            let hello = StreamHello { session: self.session, number, direction };
+            let bytes = hello.encode(&self.key, &connection.binding()?);
+            connection.write_both(&bytes, &[])?;
+            Ok(connection)
+        };
+        let connection = open().map_err(|cause| stream::lost(&format!("could not open {name}"), &cause))?;
+        Ok((connection, name))
+    }
+}
+
+impl Dialer for TcpDialer {
+    fn sink(&self, number: u16) -> Result<Box<dyn FrameSink>> {
+        let (connection, name) = self.dial(number, StreamDirection::Send)?;
+        stream::sink(connection, name, None)
+    }
+
+    fn source(&self, number: u16) -> Result<Box<dyn FrameSource>> {
+        let (connection, name) = self.dial(number, StreamDirection::Receive)?;
+        stream::source(connection, name, None)
+    }
+}

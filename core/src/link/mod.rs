@@ -1,10 +1,13 @@
 //! What joins the two halves of a transfer: one control channel and any number of one-way streams, over TCP or in memory.
 
+pub mod acceptor;
 pub mod client;
+mod connection;
 pub mod control;
 pub mod memory;
 pub mod socket;
 pub mod stream;
+mod tls;
 
 use crossbeam_channel::Receiver;
 
@@ -79,4 +82,20 @@ pub trait Dialer: Send + Sync {
 
     /// Dials a stream on which this side receives.
     fn source(&self, number: u16) -> Result<Box<dyn FrameSource>>;
+}
+
+/// This side's end of a stream that the other side dialled.
+pub struct IncomingStream {
+    /// The stream's number within its session.
+    pub number: u16,
+    /// The end.
+    pub end: StreamEnd,
+}
+
+/// An end of a stream, by the direction of its frames.
+pub enum StreamEnd {
+    /// This side sends.
+    Sink(Box<dyn FrameSink>),
+    /// This side receives.
+    Source(Box<dyn FrameSource>),
 }

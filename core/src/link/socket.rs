@@ -1,1 +1,162 @@
-//! x
+//! TCP sockets as edt wants them: connected in bounded time, unbuffered sends, dead peers noticed, kernel buffers left to themselves.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+use socket2::{SockRef, TcpKeepalive};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// How long a connection may take to be made, over all addresses of a name.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a server waits for all handshakes of a connection together.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// Unsent bytes that the kernel may hold for a data stream: little, so that pausing and closing act within milliseconds.
+#[cfg(target_os = "linux")]
+const UNSENT: u32 = 512 << 10;
+
+/// What a socket is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// Messages, and handshakes.
+    Control,
+    /// Frames.
+    Data,
+}
+
+/// Connects to the first address of a name that answers, in the resolver's order; also says how long that one took, which is one round
+/// trip.
+pub fn connect(host: &str, port: u16) -> Result<(TcpStream, Duration)> {
+    let unreachable = |cause: &dyn std::fmt::Display| {
+        Error::new(ErrorKind::Unreachable, format!("could not connect to `{host}:{port}`")).with_cause(cause)
+    };
+    let addresses: Vec<SocketAddr> = (host, port)
+        .to_socket_addrs()
+        .map_err(|cause| unreachable(&cause).with_hint("check the spelling of the host name"))?
+        .collect();
+    let end = Instant::now() + CONNECT_TIMEOUT;
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for (tried, address) in (0u32..).zip(&addresses) {
+        let left = u32::try_from(addresses.len()).unwrap_or(u32::MAX).saturating_sub(tried).max(1);
+        // Each address gets its share of what is left, so that a silent first one cannot use up the time of a second that works.
+        let patience = end.saturating_duration_since(Instant::now()) / left;
+        let began = Instant::now();
+        match TcpStream::connect_timeout(address, patience.max(Duration::from_millis(1))) {
+            Ok(socket) => return Ok((socket, began.elapsed())),
+            Err(cause) => last = cause,
+        }
+    }
+    Err(unreachable(&last).with_hint(format!("check that `edt serve` runs there and that no firewall closes port {port}")))
+}
+
+/// Connects to an address that answered before.
+pub fn connect_again(address: SocketAddr) -> Result<TcpStream> {
+    TcpStream::connect_timeout(&address, CONNECT_TIMEOUT).map_err(|cause| {
+        Error::new(ErrorKind::Unreachable, format!("could not connect to `{address}`")).with_cause(cause)
+    })
+}
+
+/// Sets the options of a connected socket. The sizes of the kernel's buffers are not set: its own tuning reaches further.
+pub fn configure(socket: &TcpStream, purpose: Use) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    let reference = SockRef::from(socket);
+    reference.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE))?;
+    #[cfg(target_os = "linux")]
+    {
+        reference.set_tcp_user_timeout(Some(user_timeout(purpose)))?;
+        if purpose == Use::Data {
+            reference.set_tcp_notsent_lowat(UNSENT)?;
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = purpose;
+    Ok(())
+}
+
+/// How long sent bytes may stay unacknowledged. Linux counts a closed receive window as well, and a data stream's window may be closed
+/// for long by a slow destination, which is no failure; a dead peer is noticed sooner on the control channel.
+#[cfg(target_os = "linux")]
+fn user_timeout(purpose: Use) -> Duration {
+    match purpose {
+        Use::Control => Duration::from_secs(30),
+        Use::Data => Duration::from_secs(180),
+    }
+}
+
+/// Limits what a socket sends to so many bytes per second, by the pacing of Linux' own TCP; `None` lifts the limit. Elsewhere it does nothing.
+pub fn pace(socket: &TcpStream, rate: Option<f64>) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    return set_pacing(socket, rate);
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (socket, rate);
+        Ok(())
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn set_pacing(socket: &TcpStream, rate: Option<f64>) -> io::Result<()> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a float cast saturates, and the rate is at least 1")]
+    let value: u64 = rate.map_or(u64::MAX, |rate| rate.max(1.0) as u64);
+    let length = libc::socklen_t::try_from(size_of::<u64>()).map_err(io::Error::other)?;
+    // SAFETY: the descriptor is open while `socket` is borrowed, and the pointer and length describe `value`, which outlives the call.
+    let result = unsafe {
+        libc::setsockopt(
+            std::os::fd::AsRawFd::as_raw_fd(socket),
+            libc::SOL_SOCKET,
+            libc::SO_MAX_PACING_RATE,
+            (&raw const value).cast(),
+            length,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Whether an address leads back to this machine, also where it is an IPv4 address in IPv6 form.
+pub fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_connected_socket_takes_every_option() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (socket, _) = connect("127.0.0.1", listener.local_addr().unwrap().port()).unwrap();
+        configure(&socket, Use::Control).unwrap();
+        configure(&socket, Use::Data).unwrap();
+        assert!(socket.nodelay().unwrap());
+        #[cfg(target_os = "linux")]
+        assert_eq!(SockRef::from(&socket).tcp_notsent_lowat().unwrap(), UNSENT);
+        pace(&socket, Some(5e6)).unwrap();
+        pace(&socket, None).unwrap();
+    }
+
+    #[test]
+    fn a_closed_port_is_unreachable_and_says_what_to_check() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        let error = connect("127.0.0.1", port).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unreachable);
+        assert!(error.hint().unwrap().contains("edt serve"));
+    }
+
+    #[test]
+    fn loopback_is_known_in_all_its_forms() {
+        for (address, expected) in
+            [("127.0.0.1", true), ("127.9.9.9", true), ("::1", true), ("::ffff:127.0.0.1", true), ("10.0.0.1", false), ("::", false)]
+        {
+            assert_eq!(is_loopback(address.parse().unwrap()), expected, "{address}");
+        }
+    }
+}

@@ -1,1 +1,157 @@
-//! x
+//! Streams over TCP: frames one after another in one direction, plain or under TLS.
+
+use std::io::{self, Read};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::buffer::{Slab, SlabPool};
+use crate::error::{Error, ErrorKind, Result};
+use crate::link::connection::Connection;
+use crate::link::{Breaker, Frame, FrameSink, FrameSource};
+use crate::metrics::tcp_info;
+use crate::protocol::frame::{FrameHeader, FrameKind, HEADER_LENGTH};
+use crate::protocol::message::TcpMeters;
+
+/// How often a source that waits for memory looks whether it was broken.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// What both ends of a stream share: the connection, and what it is called in errors.
+struct Stream {
+    connection: Connection,
+    name: String,
+    broken: Arc<AtomicBool>,
+    /// The number of the next frame.
+    sequence: u32,
+    /// Held as long as the stream lives.
+    _guard: Option<Box<dyn Send>>,
+}
+
+/// The sending end of an open connection; `guard` is dropped with it.
+pub(super) fn sink(connection: Connection, name: String, guard: Option<Box<dyn Send>>) -> Result<Box<dyn FrameSink>> {
+    Ok(Box::new(Sink(Stream::new(connection, name, guard)?)))
+}
+
+/// The receiving end of an open connection; `guard` is dropped with it.
+pub(super) fn source(connection: Connection, name: String, guard: Option<Box<dyn Send>>) -> Result<Box<dyn FrameSource>> {
+    Ok(Box::new(Source(Stream::new(connection, name, guard)?)))
+}
+
+impl Stream {
+    fn new(mut connection: Connection, name: String, guard: Option<Box<dyn Send>>) -> Result<Self> {
+        connection.lift_deadline().map_err(|cause| lost(&format!("could not open {name}"), &cause))?;
+        Ok(Self { connection, name, broken: Arc::default(), sequence: 0, _guard: guard })
+    }
+
+    fn breaker(&self) -> Breaker {
+        let broken = Arc::clone(&self.broken);
+        // A weak reference: a breaker that is kept must not keep the connection open.
+        let socket: Weak<TcpStream> = Arc::downgrade(&self.connection.socket);
+        Arc::new(move || {
+            broken.store(true, Ordering::Release);
+            if let Some(socket) = socket.upgrade() {
+                let _ = socket.shutdown(Shutdown::Both);
+            }
+        })
+    }
+
+    fn failed(&self, operation: &str, cause: &io::Error) -> Error {
+        lost(&format!("could not {operation} {}", self.name), cause)
+    }
+}
+
+struct Sink(Stream);
+
+impl FrameSink for Sink {
+    fn send(&mut self, mut frame: Frame) -> Result<u32> {
+        let sequence = self.0.sequence;
+        frame.header.sequence = sequence;
+        let payload = frame.payload.as_deref().unwrap_or_default();
+        if payload.len() != frame.header.wire_length() {
+            return Err(Error::new(ErrorKind::Protocol, format!("could not send on {}", self.0.name))
+                .with_cause("a frame's header and payload differ in length"));
+        }
+        self.0.connection.write_both(&frame.header.encode(), payload).map_err(|cause| self.0.failed("send on", &cause))?;
+        self.0.sequence = sequence.wrapping_add(1);
+        Ok(sequence)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.send(Frame { header: FrameHeader::empty(FrameKind::Finish), payload: None })?;
+        // The receiver sends nothing on a stream, so nothing unread can turn the close into a reset. It may hang up as soon as it has
+        // the last frame, so an error of what comes after that says nothing.
+        let _ = self.0.connection.end_writing();
+        Ok(())
+    }
+
+    fn tcp(&self) -> Option<TcpMeters> {
+        tcp_info(&*self.0.connection.socket).map(TcpMeters::from)
+    }
+
+    fn breaker(&self) -> Breaker {
+        self.0.breaker()
+    }
+}
+
+struct Source(Stream);
+
+impl Source {
+    fn slab(&self, pool: &SlabPool) -> Result<Slab> {
+        loop {
+            if self.0.broken.load(Ordering::Acquire) {
+                return Err(self.0.failed("receive from", &io::ErrorKind::ConnectionAborted.into()));
+            }
+            if let Some(slab) = pool.take(PATIENCE) {
+                return Ok(slab);
+            }
+        }
+    }
+
+    fn header(&mut self) -> Result<FrameHeader> {
+        let mut bytes = [0; HEADER_LENGTH];
+        self.0.connection.read_exact(&mut bytes).map_err(|cause| self.0.failed("receive from", &cause))?;
+        let header = FrameHeader::decode(&bytes)?;
+        if header.sequence != self.0.sequence {
+            return Err(Error::new(ErrorKind::Protocol, format!("could not receive from {}", self.0.name))
+                .with_cause(format!("frame {} came where {} was due", header.sequence, self.0.sequence)));
+        }
+        self.0.sequence = self.0.sequence.wrapping_add(1);
+        Ok(header)
+    }
+}
+
+impl FrameSource for Source {
+    fn receive(&mut self, pool: &SlabPool) -> Result<Option<Frame>> {
+        let header = self.header()?;
+        if header.kind == FrameKind::Finish {
+            return Ok(None);
+        }
+        let length = header.wire_length();
+        if length == 0 {
+            return Ok(Some(Frame { header, payload: None }));
+        }
+        let mut slab = self.slab(pool)?;
+        // The header's decoder bounds the length by the size of a slab.
+        self.0.connection.read_exact(&mut slab.space()[..length]).map_err(|cause| self.0.failed("receive from", &cause))?;
+        slab.set_len(length);
+        Ok(Some(Frame { header, payload: Some(slab) }))
+    }
+
+    fn breaker(&self) -> Breaker {
+        self.0.breaker()
+    }
+}
+
+/// The error of a connection in use: a retry may help, whatever the system calls the cause.
+pub(super) fn lost(what: &str, cause: &io::Error) -> Error {
+    let kind = match cause.kind() {
+        io::ErrorKind::InvalidData => ErrorKind::Corrupted,
+        _ => ErrorKind::ConnectionLost,
+    };
+    let text = match cause.kind() {
+        io::ErrorKind::UnexpectedEof => "the peer closed the connection".to_owned(),
+        _ => cause.to_string(),
+    };
+    Error::new(kind, what).with_cause(text)
+}

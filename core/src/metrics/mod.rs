@@ -1,1 +1,9 @@
-//! x
+//! What is measured while bytes move: workers and bytes of each stage, TCP counters, and the rates between two samples.
+
+pub mod meter;
+pub mod sampler;
+pub mod tcp_info;
+
+pub use meter::StageMeter;
+pub use sampler::{Rates, Sample};
+pub use tcp_info::{TcpSnapshot, tcp_info};

@@ -1,7 +1,58 @@
-//! x
+//! A constant concurrency, for those who know it and as the yardstick of every other optimizer.
+
 use super::{Decision, Observation, Optimizer, Policy};
-/// x
-pub struct Fixed;
-impl Fixed { /// x
- pub fn new(_: u16) -> Self { Self } }
-impl Optimizer for Fixed { fn name(&self) -> &str { "fixed" } fn start(&mut self, _: &Policy) -> Decision { todo!() } fn decide(&mut self, _: &Observation) -> crate::Result<Decision> { todo!() } }
+use crate::error::Result;
+
+/// Keeps the concurrency it was made with, within the limits of the policy.
+#[derive(Debug, Clone)]
+pub struct Fixed {
+    concurrency: u16,
+}
+
+impl Fixed {
+    /// Keeps `concurrency` workers in every stage, at least one.
+    pub fn new(concurrency: u16) -> Self {
+        Self { concurrency: concurrency.max(1) }
+    }
+
+    fn decision(&self, policy: &Policy) -> Decision {
+        let concurrency = policy.limit.map(|limit| self.concurrency.min(limit.max(1)));
+        let reason = if concurrency.network < self.concurrency {
+            format!("fixed at {}, limited to {} by the policy", self.concurrency, concurrency.network)
+        } else {
+            format!("fixed at {}", self.concurrency)
+        };
+        Decision { concurrency, ..Decision::uniform(1, reason) }
+    }
+}
+
+impl Optimizer for Fixed {
+    fn name(&self) -> &'static str {
+        "fixed"
+    }
+
+    fn start(&mut self, policy: &Policy) -> Decision {
+        self.decision(policy)
+    }
+
+    fn decide(&mut self, observation: &Observation) -> Result<Decision> {
+        Ok(self.decision(&observation.policy))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::optimizer::{PerStage, PolicyName};
+
+    #[test]
+    fn the_concurrency_stays_and_obeys_the_limit_of_each_stage() {
+        let mut policy = Policy::new(PolicyName::Fixed, 64);
+        assert_eq!(Fixed::new(8).start(&policy).concurrency, PerStage::all(8));
+        policy.limit = PerStage { read: 2, network: 4, write: 16 };
+        let decision = Fixed::new(8).start(&policy);
+        assert_eq!(decision.concurrency, PerStage { read: 2, network: 4, write: 8 });
+        assert!(decision.reason.contains("limited to 4"));
+        assert_eq!(Fixed::new(0).start(&policy).concurrency, PerStage::all(1));
+    }
+}

@@ -1,1 +1,116 @@
-//! x
+//! The envelope around any optimizer: it caps, bounds, cuts after a collapse, and overrules what does harm.
+//!
+//! Three rules, in this order of force. Every answer stays within the policy and within a quarter to four times the last one. A
+//! collapse right after growth is answered by a cut, and what collapsed is remembered as a knee that is tried again after ever
+//! longer gaps. Three intervals far below the best setting seen bring that setting back, unless it no longer delivers either.
+
+use super::{Decision, Observation, Optimizer, PerStage, Policy, utility};
+use crate::error::Result;
+
+mod harm;
+mod knee;
+
+use harm::{Harm, Verdict};
+use knee::Knee;
+
+/// Bytes that keep one worker busy long enough to count: the smallest chunk.
+const WORK_UNIT: u64 = 16 << 20;
+
+/// Most that a concurrency may grow or shrink by in one decision.
+const BOUND: u16 = 4;
+
+/// Wraps an optimizer and answers in its name.
+pub struct Guard {
+    inner: Box<dyn Optimizer>,
+    last: Decision,
+    knee: Knee,
+    harm: Harm,
+}
+
+impl Guard {
+    /// Guards `inner`.
+    pub fn new(inner: Box<dyn Optimizer>) -> Self {
+        Self { inner, last: Decision::uniform(1, ""), knee: Knee::new(), harm: Harm::new() }
+    }
+
+    fn judge(&mut self, observation: &Observation, proposed: Decision) -> Decision {
+        if is_nearly_done(observation) || !utility::of(observation).is_finite() {
+            return proposed;
+        }
+        if let Some(cut) = self.knee.collapsed(observation) {
+            self.harm.forget();
+            return cut;
+        }
+        match self.harm.judge(observation) {
+            Verdict::Fine => proposed,
+            Verdict::Forgotten(why) => Decision { reason: format!("{why}; {}", proposed.reason), ..proposed },
+            Verdict::Overruled(decision) => decision,
+        }
+    }
+
+    fn bounded(&self, decision: Decision, policy: &Policy) -> Decision {
+        let asked = decision.concurrency;
+        let repaired = mended(asked, self.last.concurrency);
+        let step = |n: u16, last: u16| n.clamp(last.div_ceil(BOUND), last.saturating_mul(BOUND));
+        let stepped = pairwise(repaired, self.last.concurrency, step);
+        let concurrency = pairwise(stepped, policy.limit, u16::min).map(|n| n.max(1));
+        let reason = if concurrency == asked {
+            decision.reason
+        } else {
+            format!("{} (guard: {} instead of {} streams)", decision.reason, concurrency.network, asked.network)
+        };
+        let positive = |value: u16, last: u16| if value == 0 { last } else { value };
+        Decision {
+            concurrency,
+            parallelism: positive(decision.parallelism, self.last.parallelism),
+            pipelining: positive(decision.pipelining, self.last.pipelining),
+            reason,
+        }
+    }
+}
+
+impl Optimizer for Guard {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn start(&mut self, policy: &Policy) -> Decision {
+        let asked = self.inner.start(policy);
+        self.last = Decision { concurrency: mended(asked.concurrency, PerStage::all(1)), ..Decision::uniform(1, "") };
+        self.last = self.bounded(asked, policy);
+        self.knee.decided(self.last.concurrency);
+        self.last.clone()
+    }
+
+    /// Passes an error of the guarded optimizer through: whoever runs the loop ends the tuning.
+    fn decide(&mut self, observation: &Observation) -> Result<Decision> {
+        // What is guarded sees the knee as a limit, so that it does not plan with streams that it will not get.
+        self.knee.age(observation);
+        let mut seen = observation.clone();
+        seen.policy = self.knee.narrowed(&observation.policy);
+        let proposed = self.inner.decide(&seen)?;
+        let judged = self.judge(observation, proposed);
+        self.last = self.bounded(judged, &self.knee.narrowed(&observation.policy));
+        self.knee.decided(self.last.concurrency);
+        Ok(self.last.clone())
+    }
+}
+
+/// Whether so little work is left that an interval says more about the end of the work than about its setting.
+pub fn is_nearly_done(observation: &Observation) -> bool {
+    let Some(bytes) = observation.bytes_left else { return false };
+    let streams = u64::from(observation.applied.concurrency.network);
+    let soon = utility::arrived(observation) * observation.interval.as_secs_f64();
+    // Few files keep many streams busy as long as they are cut into enough chunks.
+    let few = observation.files_left.is_some_and(|files| files < streams) && bytes < streams * WORK_UNIT;
+    few || (bytes as f64) < soon
+}
+
+/// Replaces a concurrency of zero by the last good one.
+fn mended(asked: PerStage<u16>, last: PerStage<u16>) -> PerStage<u16> {
+    pairwise(asked, last, |n, last| if n == 0 { last.max(1) } else { n })
+}
+
+fn pairwise(a: PerStage<u16>, b: PerStage<u16>, f: impl Fn(u16, u16) -> u16) -> PerStage<u16> {
+    PerStage { read: f(a.read, b.read), network: f(a.network, b.network), write: f(a.write, b.write) }
+}

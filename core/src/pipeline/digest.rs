@@ -16,7 +16,7 @@ const POLYNOMIAL: u64 = 0x9a6c_9329_ac4b_c9b5;
 /// x^(2^n) modulo the polynomial, for every n that a 64 bit count of bytes needs.
 const POWERS: [u64; 67] = powers();
 
-/// CRC-64/NVME of bytes, as S3 and NVMe compute it.
+/// CRC-64/NVME of bytes, as S3 computes it.
 pub fn crc64nvme(bytes: &[u8]) -> u64 {
     crc_fast::crc64_nvme(bytes)
 }

@@ -96,6 +96,10 @@ mod tests {
 
     use super::*;
 
+    fn index(at: u64) -> usize {
+        usize::try_from(at).unwrap()
+    }
+
     /// Turns a bitmap into the ranges of its set bits.
     fn runs(bits: &[bool]) -> Vec<(u64, u64)> {
         let mut runs: Vec<(u64, u64)> = Vec::new();
@@ -130,14 +134,14 @@ mod tests {
             let mut ranges = Ranges::new();
             let mut bits = [false; 70];
             for (begin, end) in inserted {
-                let new = (begin..end).filter(|at| !bits[*at as usize]).count() as u64;
+                let new = (begin..end).filter(|at| !bits[index(*at)]).count() as u64;
                 prop_assert_eq!(ranges.insert(begin, end), new);
-                (begin..end).for_each(|at| bits[at as usize] = true);
+                (begin..end).for_each(|at| bits[index(at)] = true);
             }
             prop_assert_eq!(ranges.iter().collect::<Vec<_>>(), runs(&bits));
             prop_assert_eq!(ranges.covered(), bits.iter().filter(|set| **set).count() as u64);
-            prop_assert_eq!(ranges.contains(from, to), (from..to).all(|at| bits[at as usize]));
-            let asked: Vec<bool> = (0..70).map(|at| (from..to).contains(&at) && !bits[at as usize]).collect();
+            prop_assert_eq!(ranges.contains(from, to), (from..to).all(|at| bits[index(at)]));
+            let asked: Vec<bool> = (0..70).map(|at| (from..to).contains(&at) && !bits[index(at)]).collect();
             prop_assert_eq!(ranges.missing(from, to).collect::<Vec<_>>(), runs(&asked));
             prop_assert_eq!(&ranges.iter().collect::<Ranges>(), &ranges);
         }

@@ -104,7 +104,7 @@ impl ClientHello {
         let state = AwaitAccepted {
             proofs,
             session: SessionId(welcome.session),
-            version: common(welcome.version),
+            version: common(VERSION, welcome.version),
             capabilities: welcome.capabilities & CAPABILITIES,
             peer: welcome.software,
         };
@@ -190,7 +190,7 @@ impl ServerHandshake {
             hello: prefixed(message),
             welcome: reply.clone(),
             session,
-            version: common(hello.version),
+            version: common(VERSION, hello.version),
             capabilities: hello.capabilities & CAPABILITIES,
             peer: hello.software,
         };
@@ -241,8 +241,8 @@ fn prefixed(message: &[u8]) -> Vec<u8> {
     [&length.to_le_bytes(), message].concat()
 }
 
-fn common(peer: Version) -> Version {
-    Version { major: VERSION.major, minor: VERSION.minor.min(peer.minor) }
+fn common(ours: Version, theirs: Version) -> Version {
+    Version { major: ours.major, minor: ours.minor.min(theirs.minor) }
 }
 
 fn check_major(peer: Version, here: &str, there: &str) -> Result<()> {

@@ -74,9 +74,9 @@ pub enum Message {
     /// Sender: something temporary at the source, for the caller's events.
     #[n(16)]
     Retried(#[n(0)] ItemFailed),
-    /// Sender: a file was left out because the receiver has it.
+    /// Sender: files were left out because the receiver has them, or because this is a dry run.
     #[n(17)]
-    Skipped(#[n(0)] Skipped),
+    Skipped(#[n(0)] Vec<Skipped>),
 }
 
 /// 16 bytes of BLAKE3 that stand for a path, or a path with what identifies its content.
@@ -151,6 +151,9 @@ pub struct ReceiveOptions {
     /// Likewise.
     #[n(7)]
     pub exclude: Vec<String>,
+    /// Whether nothing may be changed.
+    #[n(8)]
+    pub dry_run: bool,
 }
 
 /// What a sender half must know.
@@ -178,6 +181,9 @@ pub struct SendOptions {
     /// Most bytes per second of the whole transfer.
     #[n(6)]
     pub limit_rate: Option<f64>,
+    /// Whether the work is only listed.
+    #[n(7)]
+    pub dry_run: bool,
 }
 
 /// One source and where it goes.
@@ -256,6 +262,9 @@ pub struct Ack {
     /// Items that failed at the receiver.
     #[n(2)]
     pub failed: Vec<ItemFailed>,
+    /// Streams that broke at the receiver: what they had not acknowledged must be sent again.
+    #[n(3)]
+    pub lost: Vec<u16>,
 }
 
 /// A complete item.
@@ -289,18 +298,23 @@ pub struct Complete {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Skipped {
-    /// How many.
-    #[n(0)]
-    pub files: u64,
-    /// Their bytes.
+    /// Its name below the destination.
+    #[cbor(n(0), with = "minicbor::bytes")]
+    pub path: Vec<u8>,
+    /// Its size in bytes.
     #[n(1)]
-    pub bytes: u64,
+    pub size: u64,
+    /// Whether it would be sent if this were no dry run.
+    #[n(2)]
+    pub wanted: bool,
 }
 
 impl Message {
     /// Encodes the message without its length prefix.
     pub fn encode(&self) -> Vec<u8> {
-        minicbor::to_vec(self).expect("writing to memory cannot fail")
+        let mut bytes = Vec::new();
+        encode_into(self, &mut bytes);
+        bytes
     }
 
     /// Encodes the message as it goes on the wire: its length as u32 little endian, then itself.
@@ -336,10 +350,14 @@ pub(crate) fn bounded_length(prefix: [u8; 4], limit: usize) -> Result<usize> {
 /// Encodes a message behind its length.
 pub(crate) fn with_length(message: &impl Encode<()>) -> Vec<u8> {
     let mut bytes = vec![0; 4];
-    minicbor::encode(message, &mut bytes).expect("writing to memory cannot fail");
+    encode_into(message, &mut bytes);
     let length = u32::try_from(bytes.len() - 4).unwrap_or(u32::MAX);
     bytes[..4].copy_from_slice(&length.to_le_bytes());
     bytes
+}
+
+fn encode_into(message: &impl Encode<()>, bytes: &mut Vec<u8>) {
+    minicbor::encode(message, bytes).expect("writing to memory cannot fail");
 }
 
 /// Decodes a message and refuses bytes behind it.

@@ -1,1 +1,244 @@
-//! x
+//! Stores without storage: one discards what is written, one makes up what is read.
+
+use std::any::Any;
+use std::fs::File;
+use std::sync::Arc;
+
+use crate::buffer::SLAB_SIZE;
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::{Fsync, Overwrite};
+use crate::path::RelativePath;
+use crate::store::{
+    Capabilities, Depth, Entry, EntryKind, Listing, Metadata, NewFile, Prune, Publication, Reader, Store, Writer,
+};
+
+/// `null:`: takes everything and keeps nothing.
+#[derive(Debug, Default)]
+pub struct NullStore;
+
+impl NullStore {
+    /// The store.
+    pub fn new() -> Self {
+        Self
+    }
+}
+
+impl Store for NullStore {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { resumable: false, symlinks: true, random_writes: true, modified: false }
+    }
+
+    fn list(&self, path: &RelativePath, _: Depth, _: Prune) -> Result<Listing<'_>> {
+        if path.is_root() { Ok(Box::new(std::iter::empty())) } else { Err(missing(path)) }
+    }
+
+    fn stat(&self, path: &RelativePath) -> Result<Entry> {
+        if path.is_root() { Ok(directory()) } else { Err(missing(path)) }
+    }
+
+    fn open(&self, path: &RelativePath) -> Result<Box<dyn Reader>> {
+        Err(missing(path))
+    }
+
+    fn create(&self, _: &NewFile) -> Result<Box<dyn Writer>> {
+        Ok(Box::new(NullWriter))
+    }
+
+    fn publish(&self, batch: Vec<Publication>, _: Fsync) -> Vec<Result<()>> {
+        batch.iter().map(|_| Ok(())).collect()
+    }
+
+    fn create_directory(&self, _: &RelativePath) -> Result<()> {
+        Ok(())
+    }
+
+    fn set_directory_metadata(&self, _: &RelativePath, _: &Metadata) -> Result<()> {
+        Ok(())
+    }
+
+    fn create_symlink(&self, _: &RelativePath, _: &[u8], _: Overwrite) -> Result<()> {
+        Ok(())
+    }
+
+    fn remove(&self, path: &RelativePath, _: Depth) -> Result<()> {
+        Err(missing(path))
+    }
+
+    fn sync_directories(&self, _: &[RelativePath]) -> Result<()> {
+        Ok(())
+    }
+
+    fn journal(&self, _: &str) -> Result<Option<File>> {
+        Ok(None)
+    }
+
+    fn discard(&self, _: &str) -> Result<()> {
+        Ok(())
+    }
+}
+
+struct NullWriter;
+
+impl Writer for NullWriter {
+    fn write_at(&self, _: u64, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn read_at(&self, _: u64, _: &mut [u8]) -> Result<usize> {
+        Err(Error::new(ErrorKind::Unsupported, "`null:` keeps nothing that could be read again"))
+    }
+
+    fn abort(self: Box<Self>) {}
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// `zero:COUNTxSIZE`: files of bytes that are cheap to make, differ from file to file and block to block, and do not compress.
+#[derive(Debug)]
+pub struct ZeroStore {
+    count: u64,
+    size: u64,
+    block: Arc<Vec<u8>>,
+}
+
+impl ZeroStore {
+    /// `count` files of `size` bytes each, named `zero-0000` and so on.
+    pub fn new(count: u64, size: u64) -> Self {
+        let mut block = vec![0; SLAB_SIZE + 64];
+        blake3::Hasher::new().update(b"edt zero").finalize_xof().fill(&mut block);
+        Self { count, size, block: Arc::new(block) }
+    }
+
+    fn entry(&self, number: u64) -> Entry {
+        let path = RelativePath::from_bytes(format!("zero-{number:04}").as_bytes()).unwrap_or_default();
+        Entry {
+            path,
+            kind: EntryKind::File,
+            size: self.size,
+            modified_ns: Some(0),
+            mode: Some(0o644),
+            version: Some(number),
+            sparse: false,
+        }
+    }
+
+    fn number(&self, path: &RelativePath) -> Result<u64> {
+        let text = path.to_string();
+        let number = text.strip_prefix("zero-").and_then(|digits| digits.parse().ok());
+        number.filter(|number| *number < self.count && self.entry(*number).path == *path).ok_or_else(|| missing(path))
+    }
+
+    fn refuse<T>(&self, path: &RelativePath) -> Result<T> {
+        Err(Error::new(ErrorKind::Unsupported, format!("could not change `{path}`"))
+            .with_cause(format!("`zero:{}x{}` only makes up files to read", self.count, self.size)))
+    }
+}
+
+impl Store for ZeroStore {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { resumable: false, symlinks: false, random_writes: false, modified: false }
+    }
+
+    fn list(&self, path: &RelativePath, _: Depth, _: Prune) -> Result<Listing<'_>> {
+        if path.is_root() {
+            return Ok(Box::new((0..self.count).map(|number| Ok(self.entry(number)))));
+        }
+        let number = self.number(path)?;
+        Ok(Box::new(std::iter::once(Ok(self.entry(number)))))
+    }
+
+    fn stat(&self, path: &RelativePath) -> Result<Entry> {
+        if path.is_root() { Ok(directory()) } else { self.number(path).map(|number| self.entry(number)) }
+    }
+
+    fn open(&self, path: &RelativePath) -> Result<Box<dyn Reader>> {
+        let number = self.number(path)?;
+        Ok(Box::new(ZeroReader { entry: self.entry(number), number, block: Arc::clone(&self.block) }))
+    }
+
+    fn create(&self, file: &NewFile) -> Result<Box<dyn Writer>> {
+        self.refuse(&file.path)
+    }
+
+    fn publish(&self, batch: Vec<Publication>, _: Fsync) -> Vec<Result<()>> {
+        batch.iter().map(|_| self.refuse(&RelativePath::root())).collect()
+    }
+
+    fn create_directory(&self, path: &RelativePath) -> Result<()> {
+        self.refuse(path)
+    }
+
+    fn set_directory_metadata(&self, path: &RelativePath, _: &Metadata) -> Result<()> {
+        self.refuse(path)
+    }
+
+    fn create_symlink(&self, path: &RelativePath, _: &[u8], _: Overwrite) -> Result<()> {
+        self.refuse(path)
+    }
+
+    fn remove(&self, path: &RelativePath, _: Depth) -> Result<()> {
+        self.refuse(path)
+    }
+
+    fn sync_directories(&self, _: &[RelativePath]) -> Result<()> {
+        Ok(())
+    }
+
+    fn journal(&self, _: &str) -> Result<Option<File>> {
+        Ok(None)
+    }
+
+    fn discard(&self, _: &str) -> Result<()> {
+        Ok(())
+    }
+}
+
+struct ZeroReader {
+    entry: Entry,
+    number: u64,
+    block: Arc<Vec<u8>>,
+}
+
+impl Reader for ZeroReader {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let left = self.entry.size.saturating_sub(offset);
+        let length = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
+        let mut done = 0;
+        while done < length {
+            let at = offset + done as u64;
+            let (block, inside) = (at / SLAB_SIZE as u64, usize::try_from(at % SLAB_SIZE as u64).unwrap_or(0));
+            let part = (SLAB_SIZE - inside).min(length - done);
+            // Each block begins elsewhere in the random bytes, so that a misplaced block is noticed.
+            let shift = usize::try_from((block.wrapping_mul(7).wrapping_add(self.number * 13)) % 64).unwrap_or(0);
+            buffer[done..done + part].copy_from_slice(&self.block[shift + inside..shift + inside + part]);
+            done += part;
+        }
+        Ok(length)
+    }
+
+    fn stat(&self) -> Result<Entry> {
+        Ok(self.entry.clone())
+    }
+
+    fn hole(&self, _: u64) -> Option<u64> {
+        None
+    }
+}
+
+fn directory() -> Entry {
+    Entry {
+        path: RelativePath::root(),
+        kind: EntryKind::Directory,
+        size: 0,
+        modified_ns: None,
+        mode: None,
+        version: None,
+        sparse: false,
+    }
+}
+
+fn missing(path: &RelativePath) -> Error {
+    Error::new(ErrorKind::NotFound, format!("there is no `{path}`"))
+}

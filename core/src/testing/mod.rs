@@ -1,1 +1,3 @@
-//! x
+//! For tests of this and of other crates.
+
+pub mod clock;

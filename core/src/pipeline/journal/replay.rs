@@ -57,9 +57,10 @@ pub(super) fn replay(file: impl Read, transfer: TransferId) -> io::Result<(Recov
     let mut reader = BufReader::with_capacity(256 << 10, file);
     let mut header = [0; HEADER_LENGTH];
     let length = fill(&mut reader, &mut header)?;
-    if let Some(restarted) = check_header(&header, length, transfer) {
+    if let Err(restart) = check_header(&header, length, transfer) {
         let cut = length as u64 + drain(&mut reader)?;
-        return Ok((Recovered { restarted: restarted.filter(|_| cut > 0), next_number: cut + 1, cut, ..Recovered::default() }, 0));
+        let restarted = (cut > 0).then_some(restart);
+        return Ok((Recovered { restarted, next_number: cut + 1, cut, ..Recovered::default() }, 0));
     }
     let mut state = State::default();
     let mut end = HEADER_LENGTH as u64;
@@ -77,13 +78,12 @@ pub(super) fn replay(file: impl Read, transfer: TransferId) -> io::Result<(Recov
     Ok((state.finish(cut), end))
 }
 
-/// `None` if the header is right, else why not; an empty file is not even a reason.
-fn check_header(header: &[u8; HEADER_LENGTH], length: usize, transfer: TransferId) -> Option<Option<Restart>> {
+fn check_header(header: &[u8; HEADER_LENGTH], length: usize, transfer: TransferId) -> Result<(), Restart> {
     match record::decode_header(header).filter(|_| length == HEADER_LENGTH) {
-        None => Some(Some(Restart::NoJournal)),
-        Some((version, _)) if version != record::VERSION => Some(Some(Restart::OtherVersion(version))),
-        Some((_, other)) if other != transfer => Some(Some(Restart::OtherTransfer)),
-        Some(_) => None,
+        None => Err(Restart::NoJournal),
+        Some((version, _)) if version != record::VERSION => Err(Restart::OtherVersion(version)),
+        Some((_, other)) if other != transfer => Err(Restart::OtherTransfer),
+        Some(_) => Ok(()),
     }
 }
 

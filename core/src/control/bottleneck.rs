@@ -1,0 +1,201 @@
+//! Which stage limits, and what would help.
+
+use crate::event::Stage;
+use crate::metrics::Rates;
+use crate::optimizer::{Buffers, PerStage, Policy};
+
+/// Least share of their time that the workers of a limiting stage work.
+const BUSY: f64 = 0.5;
+
+/// How far the busiest stage must be ahead of the next.
+const AHEAD: f64 = 0.15;
+
+/// Share of the intervals in which a stage must have limited to be named for the whole transfer.
+const MOSTLY: f64 = 0.4;
+
+/// Mean loss that is worth a word.
+const LOSSY: f64 = 0.01;
+
+/// The stage that limits during an interval: the one whose workers are clearly the busiest, or else the one that the buffers
+/// point at. `None` if nothing moves or nothing stands out.
+pub(super) fn of(rates: &Rates, buffers: &Buffers) -> Option<Stage> {
+    if rates.throughput.network <= 0.0 && rates.throughput.write <= 0.0 {
+        return None;
+    }
+    busiest(&rates.busy).or_else(|| from_buffers(buffers))
+}
+
+fn busiest(busy: &PerStage<f64>) -> Option<Stage> {
+    let mut stages = [(busy.read, Stage::Read), (busy.network, Stage::Network), (busy.write, Stage::Write)];
+    stages.sort_by(|a, b| b.0.total_cmp(&a.0));
+    (stages[0].0 >= BUSY && stages[0].0 >= stages[1].0 + AHEAD).then_some(stages[0].1)
+}
+
+fn from_buffers(buffers: &Buffers) -> Option<Stage> {
+    let sender = Level::of(buffers.sender, buffers.sender_capacity);
+    let receiver = Level::of(buffers.receiver, buffers.receiver_capacity);
+    match (sender, receiver) {
+        (_, Level::Full) => Some(Stage::Write),
+        (Level::Full, Level::Empty) => Some(Stage::Network),
+        (Level::Empty, _) => Some(Stage::Read),
+        _ => None,
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Level {
+    Empty,
+    Between,
+    Full,
+}
+
+impl Level {
+    fn of(free: u64, capacity: u64) -> Self {
+        match free.saturating_mul(4) {
+            _ if capacity == 0 => Self::Between,
+            free if free <= capacity => Self::Full,
+            free if free >= capacity.saturating_mul(3) => Self::Empty,
+            _ => Self::Between,
+        }
+    }
+}
+
+/// Counts over a whole transfer.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    intervals: u32,
+    limited: PerStage<u32>,
+    at_limit: u32,
+    loss: f64,
+    loss_known: u32,
+}
+
+impl Tally {
+    pub(super) fn count(&mut self, bottleneck: Option<Stage>, rates: &Rates, policy: &Policy) {
+        self.intervals += 1;
+        match bottleneck {
+            Some(Stage::Read) => self.limited.read += 1,
+            Some(Stage::Network) => self.limited.network += 1,
+            Some(Stage::Write) => self.limited.write += 1,
+            None => {}
+        }
+        self.at_limit += u32::from(rates.concurrency.network + 1.5 >= f64::from(policy.limit.network));
+        if let Some(loss) = rates.loss {
+            self.loss += loss;
+            self.loss_known += 1;
+        }
+    }
+
+    /// The stage that limited most often, if it did so in at least 40 % of the intervals.
+    pub(super) fn bottleneck(&self) -> Option<Stage> {
+        let PerStage { read, network, write } = self.limited;
+        let counts = [(read, Stage::Read), (network, Stage::Network), (write, Stage::Write)];
+        let (count, stage) = counts.into_iter().max_by_key(|(count, _)| *count)?;
+        (count > 0 && f64::from(count) >= MOSTLY * f64::from(self.intervals)).then_some(stage)
+    }
+
+    /// What would help, for people: at most three sentences.
+    pub(super) fn advice(&self, policy: &Policy) -> Vec<String> {
+        let bottleneck = self.bottleneck();
+        let mut advice: Vec<String> = bottleneck.map(|stage| remedy(stage).to_owned()).into_iter().collect();
+        let loss = self.loss / f64::from(self.loss_known.max(1));
+        if loss > LOSSY {
+            advice.push(format!(
+                "{:.1} % of the segments were sent again: the path is congested or faulty; at a quieter time, or with the \
+                 congestion control `bbr` at the sender, more would arrive",
+                100.0 * loss
+            ));
+        }
+        if bottleneck != Some(Stage::Read) && bottleneck != Some(Stage::Write) && self.at_limit * 2 > self.intervals {
+            advice.push(format!("`--max-streams {}` limits: a higher one may move more", policy.limit.network));
+        }
+        advice
+    }
+}
+
+fn remedy(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Read => {
+            "the source's storage limits: more streams will not help, a faster disk or a sender closer to the data would"
+        }
+        Stage::Network => "the network limits: `edt doctor` on both hosts shows which of their settings hold TCP back",
+        Stage::Write => {
+            "the destination's storage limits: a faster disk would help, and `--fsync none` where a crash of that machine may \
+             cost files"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::optimizer::PolicyName;
+
+    fn rates(read: f64, network: f64, write: f64) -> Rates {
+        Rates {
+            interval: Duration::from_secs(1),
+            throughput: PerStage::all(1e6),
+            concurrency: PerStage::all(4.0),
+            busy: PerStage { read, network, write },
+            rtt: None,
+            loss: Some(0.03),
+        }
+    }
+
+    fn buffers(sender: u64, receiver: u64) -> Buffers {
+        Buffers { sender, receiver, sender_capacity: 100, receiver_capacity: 100 }
+    }
+
+    #[test]
+    fn the_stage_whose_workers_are_clearly_the_busiest_limits() {
+        assert_eq!(of(&rates(0.9, 0.3, 0.2), &buffers(50, 50)), Some(Stage::Read));
+        assert_eq!(of(&rates(0.3, 0.9, 0.2), &buffers(50, 50)), Some(Stage::Network));
+        assert_eq!(of(&rates(0.3, 0.8, 0.99), &buffers(50, 50)), Some(Stage::Write));
+        assert_eq!(of(&rates(0.9, 0.9, 0.2), &buffers(50, 50)), None);
+    }
+
+    #[test]
+    fn where_workers_are_alike_the_buffers_tell() {
+        let alike = rates(0.9, 0.9, 0.9);
+        assert_eq!(of(&alike, &buffers(90, 90)), Some(Stage::Read));
+        assert_eq!(of(&alike, &buffers(5, 90)), Some(Stage::Network));
+        assert_eq!(of(&alike, &buffers(5, 5)), Some(Stage::Write));
+        assert_eq!(of(&alike, &Buffers::default()), None);
+    }
+
+    #[test]
+    fn nothing_limits_what_does_not_move() {
+        let silent = Rates { throughput: PerStage::all(0.0), ..rates(0.9, 0.1, 0.1) };
+        assert_eq!(of(&silent, &buffers(90, 90)), None);
+    }
+
+    #[test]
+    fn a_stage_is_named_for_the_whole_transfer_from_two_fifths_of_the_intervals_on() {
+        let policy = Policy::new(PolicyName::Fair, 64);
+        let mut tally = Tally::default();
+        assert_eq!(tally.bottleneck(), None);
+        for stage in [Some(Stage::Write), None, Some(Stage::Write), Some(Stage::Read), None] {
+            tally.count(stage, &rates(0.1, 0.1, 0.1), &policy);
+        }
+        assert_eq!(tally.bottleneck(), Some(Stage::Write));
+        tally.count(None, &rates(0.1, 0.1, 0.1), &policy);
+        assert_eq!(tally.bottleneck(), None);
+    }
+
+    #[test]
+    fn advice_names_the_storage_the_loss_and_the_limit_where_they_matter() {
+        let advise = |stage, limit| {
+            let policy = Policy::new(PolicyName::Fair, limit);
+            let mut tally = Tally::default();
+            tally.count(stage, &rates(0.1, 0.1, 0.1), &policy);
+            tally.advice(&policy).join("\n")
+        };
+        assert!(advise(Some(Stage::Write), 4).contains("the destination's storage limits"));
+        assert!(!advise(Some(Stage::Write), 4).contains("--max-streams"));
+        assert!(advise(Some(Stage::Network), 4).contains("`--max-streams 4` limits"));
+        assert!(advise(None, 64).contains("3.0 % of the segments"));
+        assert!(!advise(None, 64).contains("limits"));
+    }
+}

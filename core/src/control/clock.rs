@@ -1,0 +1,65 @@
+//! The clock of the control loop, so that tests need none.
+
+use std::time::{Duration, Instant};
+
+/// How long a waiting clock may take to notice that it shall stop.
+const POLL: Duration = Duration::from_millis(20);
+
+/// Time since some beginning, and waiting.
+pub trait Clock: Send + Sync {
+    /// Time since the clock's beginning; never goes back.
+    fn now(&self) -> Duration;
+
+    /// Waits; returns early, with true, once `stop` says so.
+    fn wait(&self, duration: Duration, stop: &dyn Fn() -> bool) -> bool;
+}
+
+/// The monotonic clock of the system, from the moment this was made.
+#[derive(Debug)]
+pub struct SystemClock {
+    start: Instant,
+}
+
+impl SystemClock {
+    /// A clock that begins now.
+    pub fn new() -> Self {
+        Self { start: Instant::now() }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn wait(&self, duration: Duration, stop: &dyn Fn() -> bool) -> bool {
+        let end = Instant::now() + duration;
+        while !stop() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            std::thread::sleep(left.min(POLL));
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_when_it_shall_stop_or_its_time_is_over() {
+        let clock = SystemClock::new();
+        assert!(clock.wait(Duration::from_secs(3600), &|| true));
+        assert!(!clock.wait(Duration::from_millis(1), &|| false));
+        assert!(clock.now() >= Duration::from_millis(1));
+    }
+}

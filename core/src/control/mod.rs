@@ -1,0 +1,274 @@
+//! The control loop: applies a decision, waits until it took effect, measures an interval, and asks the optimizer for the next.
+//!
+//! The loop owns the time and the measurements; an optimizer only answers. A decision is judged only on data from after it took
+//! effect, and an observation carries the concurrency that was applied in its interval.
+
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::event::{Event, EventSender, Sampled, Stage, Totals, Tuned};
+use crate::metrics::{Rates, Sample, sampler};
+use crate::optimizer::guard::is_nearly_done;
+use crate::optimizer::{Decision, Optimizer, Policy};
+
+mod bottleneck;
+mod clock;
+#[cfg(test)]
+mod tests;
+mod thinned;
+mod tuner;
+
+pub use clock::{Clock, SystemClock};
+
+use bottleneck::Tally;
+use thinned::Thinned;
+use tuner::Tuner;
+
+/// Longest time between two samples for a display.
+const DISPLAY: Duration = Duration::from_millis(500);
+
+/// Shortest and longest default interval; between them it is twenty round trips.
+const INTERVAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
+
+/// Longest allowance for new streams to find their window.
+const RAMP: Duration = Duration::from_secs(1);
+
+/// What is tuned: the stages of both halves.
+pub trait Plant: Send {
+    /// Reads the cumulative counters; an error skips the interval, as while a connection is made again.
+    fn sample(&mut self) -> Result<Sample>;
+
+    /// Begins to resize the stages; [`Plant::settled`] tells when that is done.
+    fn apply(&mut self, decision: &Decision) -> Result<()>;
+
+    /// Whether the transfer has ended, in whatever way.
+    fn finished(&self) -> bool;
+
+    /// Whether the stages have the sizes last asked for, or as many as they can get.
+    fn settled(&self) -> bool;
+
+    /// The counters of the transfer.
+    fn totals(&self) -> Totals;
+}
+
+/// How to tune.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// What limits this transfer.
+    pub policy: Policy,
+    /// Time between two decisions; `None`: twenty round trips, between 1 and 5 s.
+    pub interval: Option<Duration>,
+    /// Who watches.
+    pub events: EventSender,
+}
+
+/// The account of the control loop.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// One entry an interval, thinned evenly to at most 2,000.
+    pub timeline: Vec<Sampled>,
+    /// Every decision, thinned likewise.
+    pub decisions: Vec<Tuned>,
+    /// The stage that limited most of the time, if one did.
+    pub bottleneck: Option<Stage>,
+    /// What would help, for people.
+    pub advice: Vec<String>,
+    /// Why the tuning ended before the transfer, if it did.
+    pub tuning_error: Option<Error>,
+}
+
+impl Outcome {
+    /// Adds what a further session of the same transfer had.
+    pub fn extend(&mut self, later: Self) {
+        self.timeline.extend(later.timeline);
+        self.decisions.extend(later.decisions);
+        self.bottleneck = later.bottleneck.or(self.bottleneck);
+        if !later.advice.is_empty() {
+            self.advice = later.advice;
+        }
+        self.tuning_error = self.tuning_error.take().or(later.tuning_error);
+    }
+}
+
+/// Tunes `plant` until it is finished. `clock` counts from the beginning of the transfer.
+pub fn run(plant: &mut dyn Plant, optimizer: Box<dyn Optimizer>, settings: Settings, clock: &dyn Clock) -> Outcome {
+    let tuner = Tuner::start(optimizer, &settings.policy);
+    let first = plant.sample().ok();
+    let mut controller = Controller {
+        plant,
+        tuner,
+        settings,
+        clock,
+        timeline: Thinned::new(),
+        decisions: Thinned::new(),
+        tally: Tally::default(),
+        shown: first.clone(),
+        shown_at: clock.now(),
+        recorded: first,
+        unapplied: false,
+    };
+    controller.tune();
+    controller.outcome()
+}
+
+struct Controller<'a> {
+    plant: &'a mut dyn Plant,
+    tuner: Tuner,
+    settings: Settings,
+    clock: &'a dyn Clock,
+    timeline: Thinned<Sampled>,
+    decisions: Thinned<Tuned>,
+    tally: Tally,
+    /// The sample up to which the watcher knows.
+    shown: Option<Sample>,
+    shown_at: Duration,
+    /// The sample up to which the timeline goes.
+    recorded: Option<Sample>,
+    /// The last decision has not reached the plant yet.
+    unapplied: bool,
+}
+
+impl Controller<'_> {
+    fn tune(&mut self) {
+        self.apply();
+        while !self.plant.finished() {
+            if self.unapplied {
+                self.unapplied = self.plant.apply(&self.tuner.last).is_err();
+            }
+            if self.settle() {
+                break;
+            }
+            let before = self.plant.sample();
+            if self.pause(self.interval(), Until::Finished) {
+                break;
+            }
+            if let (Ok(before), Ok(after)) = (before, self.plant.sample()) {
+                self.conclude(&before, after);
+            }
+        }
+        self.record_rest();
+    }
+
+    /// Waits until the decision took effect, and for new streams to find their window; true if the transfer ended.
+    fn settle(&mut self) -> bool {
+        let interval = self.interval();
+        self.pause(interval, Until::Settled);
+        let ramp = self.rtt().map_or(Duration::ZERO, |rtt| (2 * rtt).min(RAMP));
+        self.pause(ramp, Until::Finished)
+    }
+
+    /// Waits, showing progress meanwhile; true if what it waits for came before the time was over.
+    fn pause(&mut self, duration: Duration, until: Until) -> bool {
+        let end = self.clock.now() + duration;
+        loop {
+            let now = self.clock.now();
+            if now < end && now >= self.shown_at + DISPLAY {
+                self.show();
+            }
+            let wait = end.min(self.shown_at + DISPLAY).saturating_sub(now);
+            let plant = &*self.plant;
+            let stop = || plant.finished() || (until == Until::Settled && plant.settled());
+            if self.clock.wait(wait, &stop) {
+                return true;
+            }
+            if self.clock.now() >= end {
+                return false;
+            }
+        }
+    }
+
+    fn show(&mut self) {
+        self.shown_at = self.clock.now();
+        let Ok(now) = self.plant.sample() else { return };
+        if let Some(before) = &self.shown {
+            let rates = now.since(before);
+            if !rates.interval.is_zero() {
+                self.settings.events.send(Event::Sampled(self.sampled(&rates, &now)));
+            }
+        }
+        self.shown = Some(now);
+    }
+
+    fn conclude(&mut self, before: &Sample, after: Sample) {
+        let elapsed = self.clock.now();
+        let observation = sampler::observe(before, &after, elapsed, &self.tuner.last, &self.settings.policy);
+        if observation.interval.is_zero() {
+            return;
+        }
+        self.record(before, after);
+        // The end of the work says nothing about a setting: whatever runs then runs dry.
+        if is_nearly_done(&observation) {
+            return;
+        }
+        if self.tuner.decide(&observation).is_some() {
+            self.apply();
+        }
+    }
+
+    fn apply(&mut self) {
+        let decision = self.tuner.last.clone();
+        self.unapplied = self.plant.apply(&decision).is_err();
+        let tuned = Tuned { elapsed_s: self.clock.now().as_secs_f64(), decision };
+        self.settings.events.send(Event::Tuned(tuned.clone()));
+        self.decisions.push(tuned);
+    }
+
+    fn record(&mut self, before: &Sample, after: Sample) {
+        let rates = after.since(before);
+        let sampled = self.sampled(&rates, &after);
+        self.tally.count(sampled.bottleneck, &rates, &self.settings.policy);
+        self.settings.events.send(Event::Sampled(sampled.clone()));
+        self.timeline.push(sampled);
+        (self.shown, self.shown_at) = (Some(after.clone()), self.clock.now());
+        self.recorded = Some(after);
+    }
+
+    /// Records what happened after the last whole interval.
+    fn record_rest(&mut self) {
+        let Ok(now) = self.plant.sample() else { return };
+        let Some(before) = self.recorded.take() else { return };
+        if !now.since(&before).interval.is_zero() {
+            self.record(&before, now);
+        }
+    }
+
+    fn sampled(&self, rates: &Rates, sample: &Sample) -> Sampled {
+        Sampled {
+            elapsed_s: self.clock.now().as_secs_f64(),
+            throughput: rates.throughput,
+            concurrency: rates.concurrency,
+            busy: rates.busy,
+            buffers: sample.buffers,
+            rtt_ms: rates.rtt.map(|rtt| rtt.as_secs_f64() * 1000.0),
+            loss: rates.loss,
+            totals: self.plant.totals(),
+            bottleneck: bottleneck::of(rates, &sample.buffers),
+        }
+    }
+
+    fn interval(&self) -> Duration {
+        let twenty_trips = || self.rtt().map_or(INTERVAL.0, |rtt| (20 * rtt).clamp(INTERVAL.0, INTERVAL.1));
+        self.settings.interval.unwrap_or_else(twenty_trips)
+    }
+
+    fn rtt(&self) -> Option<Duration> {
+        self.shown.as_ref().and_then(Sample::rtt)
+    }
+
+    fn outcome(self) -> Outcome {
+        Outcome {
+            timeline: self.timeline.into_vec(),
+            decisions: self.decisions.into_vec(),
+            bottleneck: self.tally.bottleneck(),
+            advice: self.tally.advice(&self.settings.policy),
+            tuning_error: self.tuner.error,
+        }
+    }
+}
+
+/// What a pause waits for besides its time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Until {
+    Finished,
+    Settled,
+}

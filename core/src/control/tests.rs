@@ -1,0 +1,283 @@
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::*;
+use crate::error::ErrorKind;
+use crate::metrics::sampler::StageSample;
+use crate::optimizer::falcon::Falcon;
+use crate::optimizer::fixed::Fixed;
+use crate::optimizer::{Buffers, Observation, PerStage, PolicyName};
+use crate::protocol::message::TcpMeters;
+use crate::testing::clock::ManualClock;
+
+const STREAM: f64 = 10e6;
+
+/// A path that gives each stream 10 MB/s up to a capacity, and opens its streams late.
+struct SimulatedPlant {
+    clock: Arc<ManualClock>,
+    best: f64,
+    delay: Duration,
+    end: Duration,
+    bytes: f64,
+    streams: u16,
+    wanted: (u16, Duration),
+    worker_time: Duration,
+    now: Duration,
+    total: Option<u64>,
+    failing: bool,
+    rtt: Duration,
+}
+
+impl SimulatedPlant {
+    fn new(clock: &Arc<ManualClock>, seconds: u64) -> Self {
+        Self {
+            clock: Arc::clone(clock),
+            best: 12.0,
+            delay: Duration::from_millis(200),
+            end: Duration::from_secs(seconds),
+            bytes: 0.0,
+            streams: 0,
+            wanted: (0, Duration::ZERO),
+            worker_time: Duration::ZERO,
+            now: Duration::ZERO,
+            total: None,
+            failing: false,
+            rtt: Duration::from_millis(40),
+        }
+    }
+
+    fn run_until(&mut self, now: Duration) {
+        let passed = now.saturating_sub(self.now);
+        self.worker_time += passed * u32::from(self.streams);
+        self.bytes += passed.as_secs_f64() * f64::from(self.streams).min(self.best) * STREAM;
+        self.now = now.max(self.now);
+    }
+
+    fn advance(&mut self) {
+        let (streams, at) = self.wanted;
+        let now = self.clock.now();
+        if now >= at {
+            self.run_until(at);
+            self.streams = streams;
+        }
+        self.run_until(now);
+    }
+}
+
+impl Plant for SimulatedPlant {
+    fn sample(&mut self) -> Result<Sample> {
+        if self.failing {
+            return Err(Error::new(ErrorKind::ConnectionLost, "could not read the meters"));
+        }
+        self.advance();
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let bytes = self.bytes as u64;
+        let stage = StageSample {
+            at: self.now,
+            bytes,
+            busy: self.worker_time,
+            workers_time: self.worker_time,
+            workers: self.streams,
+        };
+        let rtt_us = u64::try_from(self.rtt.as_micros()).unwrap();
+        Ok(Sample {
+            stages: PerStage::all(stage),
+            arrived: stage,
+            tcp: Some(TcpMeters { segments: bytes / 1448, rtt_us, ..TcpMeters::default() }),
+            buffers: Buffers::default(),
+            bytes_left: self.total.map(|total| total.saturating_sub(bytes)),
+            files_left: None,
+        })
+    }
+
+    fn apply(&mut self, decision: &Decision) -> Result<()> {
+        self.advance();
+        self.wanted = (decision.concurrency.network, self.clock.now() + self.delay);
+        Ok(())
+    }
+
+    fn finished(&self) -> bool {
+        self.clock.now() >= self.end
+    }
+
+    fn settled(&self) -> bool {
+        self.clock.now() >= self.wanted.1
+    }
+
+    fn totals(&self) -> Totals {
+        Totals::default()
+    }
+}
+
+/// Answers from a script, keeps what it was shown, and fails where the script ends.
+struct Scripted {
+    answers: Vec<u16>,
+    failure: fn() -> Result<Decision>,
+    seen: Arc<Mutex<Vec<Observation>>>,
+}
+
+impl Scripted {
+    fn new(answers: &[u16], failure: fn() -> Result<Decision>) -> (Box<Self>, Arc<Mutex<Vec<Observation>>>) {
+        let seen = Arc::default();
+        let answers = answers.iter().rev().copied().collect();
+        (Box::new(Self { answers, failure, seen: Arc::clone(&seen) }), seen)
+    }
+}
+
+impl Optimizer for Scripted {
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+
+    fn start(&mut self, _: &Policy) -> Decision {
+        Decision::uniform(2, "start")
+    }
+
+    fn decide(&mut self, observation: &Observation) -> Result<Decision> {
+        self.seen.lock().push(observation.clone());
+        self.answers.pop().map_or_else(self.failure, |streams| Ok(Decision::uniform(streams, "scripted")))
+    }
+}
+
+fn settings() -> Settings {
+    Settings { policy: Policy::new(PolicyName::Fair, 64), interval: None, events: EventSender::silent() }
+}
+
+fn streams(outcome: &Outcome) -> Vec<u16> {
+    outcome.decisions.iter().map(|tuned| tuned.decision.concurrency.network).collect()
+}
+
+fn refuse() -> Result<Decision> {
+    Err(Error::new(ErrorKind::Optimizer, "no more answers"))
+}
+
+fn panic() -> Result<Decision> {
+    panic!("out of answers")
+}
+
+#[test]
+fn falcon_finds_the_best_number_of_streams_of_a_simulated_plant() {
+    let clock = Arc::new(ManualClock::new());
+    let mut plant = SimulatedPlant::new(&clock, 120);
+    let outcome = run(&mut plant, Box::new(Falcon::new()), settings(), &*clock);
+    let all = streams(&outcome);
+    let late = &all[all.len() - 20..];
+    assert!(late.iter().all(|n| (9..=17).contains(n)), "{late:?}");
+    assert!(outcome.tuning_error.is_none() && outcome.timeline.len() > 60);
+}
+
+#[test]
+fn what_is_observed_is_what_was_applied_from_the_first_to_the_last_moment_of_the_interval() {
+    let clock = Arc::new(ManualClock::new());
+    let mut plant = SimulatedPlant::new(&clock, 30);
+    let (optimizer, seen) = Scripted::new(&[6, 3, 9], refuse);
+    run(&mut plant, optimizer, settings(), &*clock);
+    let seen = seen.lock();
+    let applied: Vec<u16> = seen.iter().map(|observation| observation.applied.concurrency.network).collect();
+    assert_eq!(applied, [2, 6, 3, 9]);
+    for observation in seen.iter() {
+        let share = observation.throughput.network / STREAM / f64::from(observation.applied.concurrency.network);
+        assert!((share - 1.0).abs() < 1e-6, "{share}");
+        assert_eq!(observation.interval, Duration::from_secs(1));
+    }
+}
+
+#[test]
+fn a_plant_slower_than_the_interval_is_observed_with_what_it_had() {
+    let clock = Arc::new(ManualClock::new());
+    let mut plant = SimulatedPlant::new(&clock, 30);
+    plant.delay = Duration::from_millis(2500);
+    let (optimizer, seen) = Scripted::new(&[10, 10, 10, 10], refuse);
+    run(&mut plant, optimizer, settings(), &*clock);
+    let applied: Vec<u16> = seen.lock().iter().map(|observation| observation.applied.concurrency.network).collect();
+    assert!(applied.iter().any(|n| *n < 10) && !applied.contains(&64), "{applied:?}");
+}
+
+#[test]
+fn an_optimizer_that_fails_or_panics_ends_the_tuning_and_not_the_transfer() {
+    for failure in [refuse as fn() -> Result<Decision>, panic] {
+        let clock = Arc::new(ManualClock::new());
+        let mut plant = SimulatedPlant::new(&clock, 60);
+        let (optimizer, seen) = Scripted::new(&[5], failure);
+        let outcome = run(&mut plant, optimizer, settings(), &*clock);
+        assert!(outcome.tuning_error.is_some());
+        assert_eq!(seen.lock().len(), 2);
+        assert_eq!(streams(&outcome), [2, 5, 5]);
+        let last = &outcome.decisions[2].decision.reason;
+        assert!(last.contains("tuning ended, staying at 5") && last.contains("answers"), "{last}");
+        assert!(outcome.timeline.last().unwrap().elapsed_s >= 59.0);
+        assert_eq!(plant.streams, 5);
+    }
+}
+
+#[test]
+fn the_end_of_the_work_is_not_shown_to_the_optimizer() {
+    let clock = Arc::new(ManualClock::new());
+    let mut plant = SimulatedPlant::new(&clock, 30);
+    plant.total = Some(100_000_000);
+    let (optimizer, seen) = Scripted::new(&[2; 40], refuse);
+    let outcome = run(&mut plant, optimizer, settings(), &*clock);
+    let least = seen.lock().iter().map(|observation| observation.bytes_left.unwrap()).min().unwrap();
+    assert!(least >= 20_000_000, "{least}");
+    assert!(seen.lock().len() < 6 && outcome.timeline.len() > 20);
+}
+
+#[test]
+fn the_engine_clamps_what_an_unguarded_optimizer_answers() {
+    let clock = Arc::new(ManualClock::new());
+    let mut plant = SimulatedPlant::new(&clock, 10);
+    let (optimizer, _) = Scripted::new(&[0, 5000], refuse);
+    let outcome = run(&mut plant, optimizer, settings(), &*clock);
+    assert_eq!(streams(&outcome)[..3], [2, 1, 64]);
+}
+
+#[test]
+fn a_watcher_hears_something_every_half_second_and_at_the_end() {
+    let clock = Arc::new(ManualClock::new());
+    let mut plant = SimulatedPlant::new(&clock, 30);
+    let (events, watcher) = EventSender::channel();
+    let slow = Settings { interval: Some(Duration::from_secs(4)), events, ..settings() };
+    run(&mut plant, Box::new(Fixed::new(4)), slow, &*clock);
+    let times: Vec<f64> = watcher
+        .try_iter()
+        .filter_map(|event| if let Event::Sampled(sampled) = event { Some(sampled.elapsed_s) } else { None })
+        .collect();
+    let gap = times.windows(2).map(|pair| pair[1] - pair[0]).fold(times[0], f64::max);
+    assert!(gap <= 0.52, "{gap}");
+    assert!(times[times.len() - 1] >= 29.9);
+}
+
+#[test]
+fn a_transfer_shorter_than_an_interval_is_in_the_timeline() {
+    let clock = Arc::new(ManualClock::new());
+    let mut plant = SimulatedPlant::new(&clock, 0);
+    plant.end = Duration::from_millis(300);
+    plant.delay = Duration::ZERO;
+    let outcome = run(&mut plant, Box::new(Fixed::new(4)), settings(), &*clock);
+    assert_eq!((outcome.timeline.len(), outcome.decisions.len()), (1, 1));
+    assert!(outcome.timeline[0].throughput.network > 0.0);
+}
+
+#[test]
+fn without_meters_nothing_is_decided_and_nothing_breaks() {
+    let clock = Arc::new(ManualClock::new());
+    let mut plant = SimulatedPlant::new(&clock, 10);
+    plant.failing = true;
+    let outcome = run(&mut plant, Box::new(Falcon::new()), settings(), &*clock);
+    assert_eq!((outcome.timeline.len(), outcome.decisions.len()), (0, 1));
+    assert!(outcome.bottleneck.is_none());
+}
+
+#[test]
+fn long_round_trips_make_long_intervals() {
+    for (rtt, interval) in [(10, 1000), (100, 2000), (900, 5000)] {
+        let clock = Arc::new(ManualClock::new());
+        let mut plant = SimulatedPlant::new(&clock, 60);
+        plant.rtt = Duration::from_millis(rtt);
+        let (optimizer, seen) = Scripted::new(&[3; 60], refuse);
+        run(&mut plant, optimizer, settings(), &*clock);
+        assert!(seen.lock().len() > 5);
+        assert!(seen.lock().iter().all(|observation| observation.interval == Duration::from_millis(interval)));
+    }
+}

@@ -1,0 +1,78 @@
+//! Asks the optimizer, and survives it: an error or a panic ends the tuning and nothing else.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::error::{Error, ErrorKind};
+use crate::optimizer::{Decision, Observation, Optimizer, Policy};
+
+/// Streams where an optimizer fails before its first decision.
+const FALLBACK: u16 = 4;
+
+pub(super) struct Tuner {
+    /// `None` once it failed.
+    optimizer: Option<Box<dyn Optimizer>>,
+    name: String,
+    pub(super) error: Option<Error>,
+    pub(super) last: Decision,
+}
+
+impl Tuner {
+    /// Takes the start decision.
+    pub(super) fn start(mut optimizer: Box<dyn Optimizer>, policy: &Policy) -> Self {
+        let name = optimizer.name().to_owned();
+        let started = catch_unwind(AssertUnwindSafe(|| optimizer.start(policy)));
+        let mut tuner = Self { optimizer: Some(optimizer), name, error: None, last: Decision::uniform(FALLBACK, "") };
+        tuner.last.concurrency = policy.limit.map(|limit| limit.min(FALLBACK));
+        match started {
+            Ok(decision) => tuner.last = decision,
+            Err(panic) => {
+                let error = tuner.panicked(panic.as_ref());
+                tuner.end(error);
+            }
+        }
+        tuner.last = within(&tuner.last, policy);
+        tuner
+    }
+
+    /// The next decision; `None` if the tuning has ended before.
+    pub(super) fn decide(&mut self, observation: &Observation) -> Option<&Decision> {
+        let optimizer = self.optimizer.as_mut()?;
+        match catch_unwind(AssertUnwindSafe(|| optimizer.decide(observation))) {
+            Ok(Ok(decision)) => self.last = within(&decision, &observation.policy),
+            Ok(Err(error)) => self.end(error),
+            Err(panic) => {
+                let error = self.panicked(panic.as_ref());
+                self.end(error);
+            }
+        }
+        Some(&self.last)
+    }
+
+    fn end(&mut self, error: Error) {
+        self.optimizer = None;
+        let streams = self.last.concurrency.network;
+        self.last.reason = format!("tuning ended, staying at {streams}: {error}");
+        self.error = Some(error);
+    }
+
+    fn panicked(&self, panic: &(dyn Any + Send)) -> Error {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        Error::new(ErrorKind::Optimizer, format!("the optimizer `{}` failed", self.name))
+            .with_cause(text.unwrap_or_else(|| "it panicked".to_owned()))
+            .with_hint("choose another with --optimizer; the transfer went on with the last decision")
+    }
+}
+
+/// The engine's own clamp, whatever was decided: at least one worker a stage, at most the policy's limit.
+fn within(decision: &Decision, policy: &Policy) -> Decision {
+    let mut decision = decision.clone();
+    let (asked, limit) = (&mut decision.concurrency, policy.limit);
+    asked.read = asked.read.clamp(1, limit.read.max(1));
+    asked.network = asked.network.clamp(1, limit.network.max(1));
+    asked.write = asked.write.clamp(1, limit.write.max(1));
+    decision.parallelism = decision.parallelism.max(1);
+    decision.pipelining = decision.pipelining.max(1);
+    decision
+}

@@ -1,0 +1,330 @@
+//! The serving side: lets callers in, one connection at a time, and joins streams to their sessions.
+
+mod failures;
+
+use std::collections::{HashMap, HashSet};
+use std::io::{self, Read};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rustls::ServerConfig;
+
+use crate::auth::identity::Identity;
+use crate::auth::secret::{self, Secret};
+use crate::error::{Error, ErrorKind, Result};
+use crate::link::client::SOFTWARE;
+use crate::link::connection::{Connection, begins_tls};
+use crate::link::control::{self, Liveness};
+use crate::link::socket::{self, HANDSHAKE_TIMEOUT, Use};
+use crate::link::{Control, IncomingStream, StreamEnd, stream, tls};
+use crate::options::Plain;
+use crate::protocol::handshake::{
+    Limits, PREAMBLE_LENGTH, Refusal, Role, STREAM_HELLO_LENGTH, ServerHandshake, SessionId, SessionKey, StreamDirection,
+    UnverifiedStreamHello, refuse,
+};
+
+use failures::Failures;
+
+/// Connections whose handshakes may go on at once; each has a thread and, under TLS, a buffer.
+const PENDING: usize = 512;
+
+/// How long a refused caller may take to read why.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// Whom a server lets in, and to what.
+#[derive(Debug, Clone, Copy)]
+pub struct Admission {
+    /// Whether callers beyond loopback may come without encryption.
+    pub plain: Plain,
+    /// What each session may use.
+    pub limits: Limits,
+    /// Sessions at once.
+    pub max_sessions: usize,
+    /// How long all handshakes of a connection may take together; [`HANDSHAKE_TIMEOUT`] unless there is a reason.
+    pub patience: Duration,
+}
+
+impl Admission {
+    /// The usual patience, and plain connections on loopback only.
+    pub fn new(limits: Limits, max_sessions: usize) -> Self {
+        Self { plain: Plain::LoopbackOnly, limits, max_sessions, patience: HANDSHAKE_TIMEOUT }
+    }
+}
+
+/// A connection that was let in.
+pub enum Accepted {
+    /// A new session; whoever takes it calls [`Acceptor::forget`] at its end.
+    Control(ControlSession),
+    /// A stream of a session.
+    Stream {
+        /// The session.
+        session: SessionId,
+        /// The stream.
+        stream: IncomingStream,
+    },
+}
+
+/// The serving end of a session.
+pub struct ControlSession {
+    /// Messages.
+    pub control: Control,
+    /// Names the session.
+    pub session: SessionId,
+    /// Where the caller is.
+    pub peer: SocketAddr,
+}
+
+/// Lets callers in. Shared by the threads of all connections.
+pub struct Acceptor {
+    tls: Arc<ServerConfig>,
+    secret: Secret,
+    admission: Admission,
+    sessions: Arc<Mutex<HashMap<SessionId, Entry>>>,
+    failures: Mutex<Failures>,
+    pending: AtomicUsize,
+}
+
+struct Entry {
+    key: SessionKey,
+    /// Every number is good for one stream, so that a recorded hello opens nothing.
+    used: HashSet<u16>,
+    live: usize,
+}
+
+impl Acceptor {
+    /// An acceptor that shows this identity and lets in who knows this secret.
+    pub fn new(identity: &Identity, secret: Secret, admission: Admission) -> Result<Self> {
+        Ok(Self {
+            tls: tls::server_config(identity)?,
+            secret,
+            admission,
+            sessions: Arc::default(),
+            failures: Mutex::default(),
+            pending: AtomicUsize::new(0),
+        })
+    }
+
+    /// Does the handshakes of a connection, which may take as long as [`Admission::patience`], and a second more for an address that
+    /// failed often. An error concerns this connection only, and the caller was told where it can be told.
+    pub fn accept(&self, socket: TcpStream) -> Result<Accepted> {
+        let peer = socket.peer_addr().map_err(|cause| broken(&"a caller that is gone", &cause))?;
+        let _pending = Pending::enter(&self.pending, peer)?;
+        let delay = self.failures.lock().delay(peer.ip(), Instant::now());
+        if let Some(delay) = delay {
+            std::thread::sleep(delay);
+        }
+        let deadline = Instant::now() + self.admission.patience;
+        let lost = |cause: io::Error| broken(&peer, &cause);
+        // On some systems an accepted socket does not block because its listener does not.
+        socket.set_nonblocking(false).map_err(lost)?;
+        socket::configure(&socket, Use::Control).map_err(lost)?;
+        let encrypted = begins_tls(&socket, deadline).map_err(lost)?;
+        let socket = Arc::new(socket);
+        let mut connection = if encrypted {
+            Connection::tls_server(socket, deadline, Arc::clone(&self.tls)).map_err(lost)?
+        } else {
+            Connection::plain(socket, deadline)
+        };
+        let allowed = encrypted || self.admission.plain == Plain::Anywhere || socket::is_loopback(peer.ip());
+        let (role, preamble) = connection.read_role().map_err(lost)?;
+        match role {
+            Role::Control if allowed => self.control(connection, peer),
+            Role::Control => Err(refuse_plain(connection, peer)),
+            Role::Stream if allowed => self.stream(connection, preamble, peer),
+            Role::Stream => Err(plain_refused(peer)),
+        }
+    }
+
+    /// Ends a session: no stream can join it any more.
+    pub fn forget(&self, session: SessionId) {
+        self.sessions.lock().remove(&session);
+    }
+
+    fn control(&self, mut connection: Connection, peer: SocketAddr) -> Result<Accepted> {
+        let lost = |cause: io::Error| broken(&peer, &cause);
+        let session = SessionId(secret::random()?);
+        let hello = connection.read_message().map_err(lost)?;
+        let (welcome, state) = match ServerHandshake::on_hello(&hello, secret::random()?, session, SOFTWARE) {
+            Ok(next) => next,
+            Err(refusal) => return Err(turn_away(connection, refusal)),
+        };
+        connection.write_both(&welcome, &[]).map_err(lost)?;
+        let proof = connection.read_message().map_err(lost)?;
+        let binding = connection.binding().map_err(lost)?;
+        let (accepted, established) = match state.on_authenticate(&proof, self.secret.as_bytes(), &binding, self.admission.limits) {
+            Ok(next) => next,
+            Err(refusal) => return Err(self.fail(connection, refusal, peer.ip())),
+        };
+        if let Err(full) = self.register(session, established.session_key) {
+            return Err(turn_away(connection, full.into()));
+        }
+        let opened = connection.write_both(&accepted, &[]).map_err(lost);
+        match opened.and_then(|()| control::open(connection, &peer.to_string(), Liveness::default())) {
+            Ok(control) => Ok(Accepted::Control(ControlSession { control, session, peer })),
+            Err(error) => {
+                self.forget(session);
+                Err(error)
+            }
+        }
+    }
+
+    fn register(&self, session: SessionId, key: SessionKey) -> Result<()> {
+        let mut sessions = self.sessions.lock();
+        if sessions.len() >= self.admission.max_sessions {
+            return Err(Error::new(ErrorKind::Throttled, "could not begin a session")
+                .with_cause(format!("the server already has {} sessions, as many as it takes", sessions.len()))
+                .with_hint("try again when others have finished, or raise the server's limit of sessions"));
+        }
+        sessions.insert(session, Entry { key, used: HashSet::new(), live: 0 });
+        Ok(())
+    }
+
+    fn fail(&self, connection: Connection, refusal: Refusal, address: IpAddr) -> Error {
+        if refusal.error.kind() == ErrorKind::Refused {
+            self.failures.lock().record(address, Instant::now());
+        }
+        turn_away(connection, refusal)
+    }
+
+    fn stream(&self, mut connection: Connection, preamble: [u8; PREAMBLE_LENGTH], peer: SocketAddr) -> Result<Accepted> {
+        let lost = |cause: io::Error| broken(&peer, &cause);
+        let mut bytes = [0; STREAM_HELLO_LENGTH];
+        bytes[..PREAMBLE_LENGTH].copy_from_slice(&preamble);
+        connection.read_exact(&mut bytes[PREAMBLE_LENGTH..]).map_err(lost)?;
+        let unverified = UnverifiedStreamHello::parse(&bytes)?;
+        let session = unverified.session();
+        let key = self.sessions.lock().get(&session).map(|entry| entry.key.clone());
+        let key = key.ok_or_else(|| {
+            Error::new(ErrorKind::Refused, format!("could not let a stream of `{peer}` in")).with_cause("its session is unknown or over")
+        })?;
+        let hello = unverified.verify(&key, &connection.binding().map_err(lost)?).inspect_err(|_| {
+            self.failures.lock().record(peer.ip(), Instant::now());
+        })?;
+        let guard: Box<dyn Send> = Box::new(self.claim(session, hello.number)?);
+        socket::configure(&connection.socket, Use::Data).map_err(lost)?;
+        let name = format!("stream {} of `{peer}`", hello.number);
+        let end = match hello.direction {
+            StreamDirection::Send => StreamEnd::Source(stream::source(connection, name, Some(guard))?),
+            StreamDirection::Receive => StreamEnd::Sink(stream::sink(connection, name, Some(guard))?),
+        };
+        Ok(Accepted::Stream { session, stream: IncomingStream { number: hello.number, end } })
+    }
+
+    fn claim(&self, session: SessionId, number: u16) -> Result<Live> {
+        let refused = |cause: &str| Error::new(ErrorKind::Refused, format!("could not open stream {number}")).with_cause(cause);
+        let mut sessions = self.sessions.lock();
+        let entry = sessions.get_mut(&session).ok_or_else(|| refused("its session is over"))?;
+        // A stream that the caller has ended may still be drained here when its successor comes, hence twice the limit.
+        if entry.live >= 2 * usize::from(self.admission.limits.max_streams) {
+            return Err(refused("its session has as many streams as it may"));
+        }
+        if !entry.used.insert(number) {
+            return Err(refused("its number was used before in this session"));
+        }
+        entry.live += 1;
+        Ok(Live { sessions: Arc::clone(&self.sessions), session })
+    }
+}
+
+/// Counts a stream as live until it is dropped.
+struct Live {
+    sessions: Arc<Mutex<HashMap<SessionId, Entry>>>,
+    session: SessionId,
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        if let Some(entry) = self.sessions.lock().get_mut(&self.session) {
+            entry.live -= 1;
+        }
+    }
+}
+
+/// Counts a connection as pending until it is dropped.
+struct Pending<'a>(&'a AtomicUsize);
+
+impl<'a> Pending<'a> {
+    fn enter(count: &'a AtomicUsize, peer: SocketAddr) -> Result<Self> {
+        let before = count.fetch_add(1, Ordering::AcqRel);
+        let entered = Self(count);
+        if before < PENDING {
+            return Ok(entered);
+        }
+        Err(Error::new(ErrorKind::Throttled, format!("could not let `{peer}` in")).with_cause("too many callers are at the door at once"))
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Tells a caller why it may not come in, and waits a little until it has read it.
+fn turn_away(mut connection: Connection, refusal: Refusal) -> Error {
+    if connection.write_both(&refusal.reply, &[]).and_then(|()| connection.end_writing()).is_ok() {
+        connection.linger(LINGER);
+    }
+    refusal.error
+}
+
+fn refuse_plain(mut connection: Connection, peer: SocketAddr) -> Error {
+    let error = plain_refused(peer);
+    let reply = refuse(&error);
+    // The hello is read first: an answer over unread bytes could be lost with the connection.
+    match connection.read_message() {
+        Ok(_) => turn_away(connection, Refusal { error, reply }),
+        Err(_) => error,
+    }
+}
+
+fn plain_refused(peer: SocketAddr) -> Error {
+    Error::new(ErrorKind::Refused, format!("could not let `{}` in without encryption", peer.ip()))
+        .with_cause("the server takes plain connections from its own machine only")
+        .with_hint("leave out --plain at the client, or start `edt serve` with --plain on a network that you trust")
+}
+
+fn broken(peer: &dyn std::fmt::Display, cause: &io::Error) -> Error {
+    stream::lost(&format!("could not let `{peer}` in"), cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::protocol::handshake::ClientHello;
+
+    #[test]
+    fn a_plain_caller_from_elsewhere_is_told_why_it_is_refused() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let server = listener.accept().unwrap().0;
+        let plain = |socket| Connection::plain(Arc::new(socket), Instant::now() + Duration::from_secs(10));
+        let refusing = std::thread::spawn(move || {
+            let mut connection = plain(server);
+            assert_eq!(connection.read_role().unwrap().0, Role::Control);
+            refuse_plain(connection, "192.0.2.1:9".parse().unwrap())
+        });
+        let (hello, state) = ClientHello::new([1; 32], SOFTWARE);
+        let mut connection = plain(client);
+        connection.write_both(&Role::Control.preamble(), &hello).unwrap();
+        let error = state.on_welcome(&connection.read_message().unwrap(), b"", &[]).err().unwrap();
+        drop(connection);
+        assert_eq!(error.kind(), ErrorKind::Refused);
+        assert!(error.hint().unwrap().contains("--plain"));
+        assert_eq!(refusing.join().unwrap().kind(), ErrorKind::Refused);
+    }
+
+    #[test]
+    fn callers_at_the_door_are_counted_and_bounded() {
+        let (count, peer) = (AtomicUsize::new(PENDING - 1), "192.0.2.1:9".parse().unwrap());
+        let last = Pending::enter(&count, peer).unwrap();
+        assert_eq!(Pending::enter(&count, peer).err().unwrap().kind(), ErrorKind::Throttled);
+        drop(last);
+        assert_eq!(count.load(Ordering::Acquire), PENDING - 1);
+    }
+}

@@ -1,0 +1,277 @@
+//! A TCP connection, plain or under TLS, with a deadline while it is not trusted yet.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustls_pki_types::ServerName;
+
+use crate::protocol::ALPN;
+use crate::protocol::handshake::{BINDING_LABEL, BINDING_LENGTH, MAX_HANDSHAKE, PREAMBLE_LENGTH, Role, is_tls};
+
+/// Ciphertext taken from the socket at once: TLS alone would pay a system call for each record of 16 KiB.
+const INPUT: usize = 256 << 10;
+
+/// Most bytes that TLS may hold between a write and the socket.
+const OUTPUT_LIMIT: usize = 8 << 20;
+
+/// A connection used by one thread. Without a deadline every operation waits as long as it must.
+pub(super) struct Connection {
+    pub(super) socket: Arc<TcpStream>,
+    tls: Option<Box<Tls>>,
+    deadline: Option<Instant>,
+}
+
+struct Tls {
+    session: rustls::Connection,
+    input: Input,
+}
+
+/// Bytes from the socket that TLS has not taken yet.
+struct Input {
+    memory: Box<[u8]>,
+    begin: usize,
+    end: usize,
+}
+
+impl Connection {
+    pub(super) fn plain(socket: Arc<TcpStream>, deadline: Instant) -> Self {
+        Self { socket, tls: None, deadline: Some(deadline) }
+    }
+
+    /// Does the client's part of the TLS handshake.
+    pub(super) fn tls_client(
+        socket: Arc<TcpStream>,
+        deadline: Instant,
+        config: Arc<rustls::ClientConfig>,
+        name: ServerName<'static>,
+    ) -> io::Result<Self> {
+        let session = rustls::ClientConnection::new(config, name).map_err(io::Error::other)?;
+        Self::tls(socket, deadline, session.into())
+    }
+
+    /// Does the server's part of the TLS handshake.
+    pub(super) fn tls_server(socket: Arc<TcpStream>, deadline: Instant, config: Arc<rustls::ServerConfig>) -> io::Result<Self> {
+        let session = rustls::ServerConnection::new(config).map_err(io::Error::other)?;
+        Self::tls(socket, deadline, session.into())
+    }
+
+    fn tls(socket: Arc<TcpStream>, deadline: Instant, mut session: rustls::Connection) -> io::Result<Self> {
+        session.set_buffer_limit(Some(OUTPUT_LIMIT));
+        let input = Input { memory: vec![0; INPUT].into_boxed_slice(), begin: 0, end: 0 };
+        let mut raw = Raw { socket: &socket, deadline: Some(deadline) };
+        let mut tls = Box::new(Tls { session, input });
+        loop {
+            tls.flush(&mut raw)?;
+            if !tls.session.is_handshaking() {
+                break;
+            }
+            tls.pull(&mut raw)?;
+        }
+        if tls.session.alpn_protocol() != Some(ALPN) {
+            return Err(invalid("the peer does not speak `edt/1`".to_owned()));
+        }
+        Ok(Self { socket, tls: Some(tls), deadline: Some(deadline) })
+    }
+
+    /// Ends the time limit; from here on the peer is trusted to be slow.
+    pub(super) fn lift_deadline(&mut self) -> io::Result<()> {
+        self.deadline = None;
+        self.socket.set_read_timeout(None)?;
+        self.socket.set_write_timeout(None)
+    }
+
+    /// 32 bytes that only the two ends of this TLS connection share; nothing on a plain one.
+    pub(super) fn binding(&self) -> io::Result<Vec<u8>> {
+        match &self.tls {
+            None => Ok(Vec::new()),
+            Some(tls) => tls.session.export_keying_material(vec![0; BINDING_LENGTH], BINDING_LABEL, None).map_err(io::Error::other),
+        }
+    }
+
+    /// Writes head and body as if they were one block, and sends them off.
+    pub(super) fn write_both(&mut self, head: &[u8], body: &[u8]) -> io::Result<()> {
+        let mut slices = [IoSlice::new(head), IoSlice::new(body)];
+        let mut raw = Raw { socket: &self.socket, deadline: self.deadline };
+        match &mut self.tls {
+            None => write_all_vectored(&mut raw, &mut slices),
+            Some(tls) => {
+                write_all_vectored(&mut tls.session.writer(), &mut slices)?;
+                tls.flush(&mut raw)
+            }
+        }
+    }
+
+    /// Reads a message of the handshake, without its length prefix.
+    pub(super) fn read_message(&mut self) -> io::Result<Vec<u8>> {
+        let mut prefix = [0; 4];
+        self.read_exact(&mut prefix)?;
+        let length = usize::try_from(u32::from_le_bytes(prefix)).unwrap_or(usize::MAX);
+        if length > MAX_HANDSHAKE {
+            return Err(invalid(format!("a message of {length} bytes exceeds the limit of {MAX_HANDSHAKE}")));
+        }
+        let mut message = vec![0; length];
+        self.read_exact(&mut message)?;
+        Ok(message)
+    }
+
+    /// Reads what a connection begins with.
+    pub(super) fn read_role(&mut self) -> io::Result<(Role, [u8; PREAMBLE_LENGTH])> {
+        let mut preamble = [0; PREAMBLE_LENGTH];
+        self.read_exact(&mut preamble)?;
+        let role = Role::from_preamble(preamble).map_err(|refused| invalid(refused.to_string()))?;
+        Ok((role, preamble))
+    }
+
+    /// Tells the peer that nothing more will be sent; what was sent still arrives.
+    pub(super) fn end_writing(&mut self) -> io::Result<()> {
+        let mut raw = Raw { socket: &self.socket, deadline: self.deadline };
+        if let Some(tls) = &mut self.tls {
+            tls.session.send_close_notify();
+            tls.flush(&mut raw)?;
+        }
+        self.socket.shutdown(Shutdown::Write)
+    }
+
+    /// Ends a connection whose last words the peer should still read: waits, at most so long, until the peer hangs up.
+    /// Closing over unread bytes would make the kernel send a reset, and that destroys what the peer has not read yet.
+    pub(super) fn linger(mut self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        self.deadline = Some(self.deadline.map_or(deadline, |earlier| earlier.min(deadline)));
+        let mut raw = Raw { socket: &self.socket, deadline: self.deadline };
+        let mut discarded = [0; 4096];
+        while matches!(raw.read(&mut discarded), Ok(read) if read > 0) {}
+    }
+
+    /// The parts for a user with more than one thread: the socket, the TLS session, and ciphertext that is already here.
+    pub(super) fn into_parts(self) -> (Arc<TcpStream>, Option<(rustls::Connection, Vec<u8>)>) {
+        (self.socket, self.tls.map(|tls| (tls.session, tls.input.memory[tls.input.begin..tls.input.end].to_vec())))
+    }
+}
+
+impl Read for Connection {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut raw = Raw { socket: &self.socket, deadline: self.deadline };
+        let Some(tls) = &mut self.tls else {
+            return raw.read(buffer);
+        };
+        loop {
+            match tls.session.reader().read(buffer) {
+                Err(wait) if wait.kind() == io::ErrorKind::WouldBlock => tls.pull(&mut raw)?,
+                done => return done,
+            }
+        }
+    }
+}
+
+impl Tls {
+    /// Takes more ciphertext; plaintext may or may not have come of it.
+    fn pull(&mut self, raw: &mut Raw<'_>) -> io::Result<()> {
+        let input = &mut self.input;
+        if input.begin == input.end {
+            (input.begin, input.end) = (0, raw.read(&mut input.memory)?);
+            if input.end == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        let mut rest = &input.memory[input.begin..input.end];
+        input.begin += self.session.read_tls(&mut rest)?;
+        if let Err(cause) = self.session.process_new_packets() {
+            // The alert is a courtesy to the peer; the error that matters is already known.
+            let _ = self.flush(raw);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, cause));
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, raw: &mut Raw<'_>) -> io::Result<()> {
+        while self.session.wants_write() {
+            self.session.write_tls(raw)?;
+        }
+        Ok(())
+    }
+}
+
+/// The socket itself, with the deadline applied to every call.
+struct Raw<'a> {
+    socket: &'a TcpStream,
+    deadline: Option<Instant>,
+}
+
+impl Raw<'_> {
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) { Err(too_slow()) } else { Ok(left) }
+    }
+
+    fn attempt(&mut self, mut call: impl FnMut(&mut &TcpStream) -> io::Result<usize>) -> io::Result<usize> {
+        loop {
+            match call(&mut self.socket) {
+                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+                Err(cause) if matches!(cause.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) && self.deadline.is_some() => {
+                    return Err(too_slow());
+                }
+                done => return done,
+            }
+        }
+    }
+}
+
+impl Read for Raw<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(left) = self.left()? {
+            self.socket.set_read_timeout(Some(left))?;
+        }
+        self.attempt(|socket| socket.read(buffer))
+    }
+}
+
+impl Write for Raw<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        if let Some(left) = self.left()? {
+            self.socket.set_write_timeout(Some(left))?;
+        }
+        self.attempt(|socket| socket.write_vectored(slices))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn write_all_vectored(to: &mut impl Write, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
+    IoSlice::advance_slices(&mut slices, 0);
+    while !slices.is_empty() {
+        match to.write_vectored(slices)? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            written => IoSlice::advance_slices(&mut slices, written),
+        }
+    }
+    Ok(())
+}
+
+/// Waits for the first byte of a connection, without taking it, and says whether it begins a TLS handshake.
+pub(super) fn begins_tls(socket: &TcpStream, deadline: Instant) -> io::Result<bool> {
+    let mut raw = Raw { socket, deadline: Some(deadline) };
+    let mut first = [0];
+    if let Some(left) = raw.left()? {
+        socket.set_read_timeout(Some(left))?;
+    }
+    match raw.attempt(|socket| socket.peek(&mut first))? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok(is_tls(first[0])),
+    }
+}
+
+fn invalid(text: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
+fn too_slow() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "the peer took too long")
+}

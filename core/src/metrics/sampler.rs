@@ -1,0 +1,237 @@
+//! From cumulative counters of the two halves to rates and to what an optimizer sees.
+
+use std::time::Duration;
+
+use crate::optimizer::{Buffers, Decision, Observation, PerStage, Policy};
+use crate::protocol::message::{Meters, StageMeters, TcpMeters};
+
+/// Cumulative counters of both halves at one moment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sample {
+    /// The stages; network as the sender counts it.
+    pub stages: PerStage<StageSample>,
+    /// The network stage as the receiver counts it: what arrived.
+    pub arrived: StageSample,
+    /// TCP counters of the sender's streams.
+    pub tcp: Option<TcpMeters>,
+    /// Free buffer at both ends.
+    pub buffers: Buffers,
+    /// Bytes not yet sent; `None` while listing goes on.
+    pub bytes_left: Option<u64>,
+    /// Files not yet sent; `None` while listing goes on.
+    pub files_left: Option<u64>,
+}
+
+/// Cumulative counters of one stage, stamped with the clock of the half they come from: two halves share no clock.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StageSample {
+    /// When, on the clock of the half.
+    pub at: Duration,
+    /// Bytes out of the stage.
+    pub bytes: u64,
+    /// Worker time spent working.
+    pub busy: Duration,
+    /// Worker time in existence.
+    pub workers_time: Duration,
+    /// Workers at that moment.
+    pub workers: u16,
+}
+
+/// What happened between two samples.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rates {
+    /// Time between the samples, on the sender's clock.
+    pub interval: Duration,
+    /// Bytes per second out of each stage.
+    pub throughput: PerStage<f64>,
+    /// Time-averaged workers of each stage.
+    pub concurrency: PerStage<f64>,
+    /// Share of their time that the workers of each stage worked, 0 to 1.
+    pub busy: PerStage<f64>,
+    /// Round trip time at the end, if the system tells.
+    pub rtt: Option<Duration>,
+    /// Retransmitted share of the segments sent, 0 to 1, if the system tells and any were sent.
+    pub loss: Option<f64>,
+}
+
+impl Sample {
+    /// Joins the meters of the two halves.
+    pub fn from_halves(sender: &Meters, receiver: &Meters) -> Self {
+        Self {
+            stages: PerStage {
+                read: StageSample::new(sender.at_us, sender.read),
+                network: StageSample::new(sender.at_us, sender.network),
+                write: StageSample::new(receiver.at_us, receiver.write),
+            },
+            arrived: StageSample::new(receiver.at_us, receiver.network),
+            tcp: sender.tcp,
+            buffers: Buffers {
+                sender: sender.buffer_free,
+                receiver: receiver.buffer_free,
+                sender_capacity: sender.buffer_capacity,
+                receiver_capacity: receiver.buffer_capacity,
+            },
+            bytes_left: sender.bytes_left,
+            files_left: sender.files_left,
+        }
+    }
+
+    /// Smoothed round trip time, if the system tells.
+    pub fn rtt(&self) -> Option<Duration> {
+        self.tcp.map(|tcp| Duration::from_micros(tcp.rtt_us)).filter(|rtt| !rtt.is_zero())
+    }
+
+    /// The rates from an earlier sample to this one.
+    ///
+    /// A half that sent no new meters in between borrows the throughput of its neighbour stage.
+    pub fn since(&self, before: &Self) -> Rates {
+        let (old, new) = (&before.stages, &self.stages);
+        let put = new.network.throughput_since(&old.network);
+        let arrived = self.arrived.throughput_since(&before.arrived).filter(|_| self.arrived.bytes > 0);
+        let network = arrived.or(put);
+        Rates {
+            interval: new.network.at.saturating_sub(old.network.at),
+            throughput: PerStage {
+                read: new.read.throughput_since(&old.read).or(network).unwrap_or(0.0),
+                network: network.unwrap_or(0.0),
+                write: new.write.throughput_since(&old.write).or(network).unwrap_or(0.0),
+            },
+            concurrency: pairs(old, new, |before, after| after.concurrency_since(before)),
+            busy: pairs(old, new, |before, after| after.busy_since(before)),
+            rtt: self.rtt(),
+            loss: loss(before.tcp, self.tcp),
+        }
+    }
+}
+
+impl StageSample {
+    fn new(at_us: u64, meters: StageMeters) -> Self {
+        Self {
+            at: Duration::from_micros(at_us),
+            bytes: meters.bytes,
+            busy: Duration::from_micros(meters.busy_us),
+            workers_time: Duration::from_micros(meters.workers_us),
+            workers: meters.workers,
+        }
+    }
+
+    fn throughput_since(&self, before: &Self) -> Option<f64> {
+        let passed = self.at.checked_sub(before.at).filter(|passed| !passed.is_zero())?;
+        Some(self.bytes.saturating_sub(before.bytes) as f64 / passed.as_secs_f64())
+    }
+
+    fn concurrency_since(&self, before: &Self) -> f64 {
+        let passed = self.at.saturating_sub(before.at);
+        if passed.is_zero() {
+            return f64::from(self.workers);
+        }
+        self.workers_time.saturating_sub(before.workers_time).as_secs_f64() / passed.as_secs_f64()
+    }
+
+    fn busy_since(&self, before: &Self) -> f64 {
+        let existed = self.workers_time.saturating_sub(before.workers_time);
+        if existed.is_zero() {
+            return 0.0;
+        }
+        (self.busy.saturating_sub(before.busy).as_secs_f64() / existed.as_secs_f64()).min(1.0)
+    }
+}
+
+/// What an optimizer sees of the time between two samples. Its concurrency is the one that was applied, as measured; of
+/// `requested` only the limits within streams and files are taken, which have no meter.
+pub fn observe(before: &Sample, after: &Sample, elapsed: Duration, requested: &Decision, policy: &Policy) -> Observation {
+    let rates = after.since(before);
+    Observation {
+        elapsed,
+        interval: rates.interval,
+        applied: Decision { concurrency: rates.concurrency.map(rounded), ..requested.clone() },
+        throughput: rates.throughput,
+        busy: rates.busy,
+        rtt: rates.rtt,
+        loss: rates.loss,
+        buffer_free: after.buffers,
+        bytes_left: after.bytes_left,
+        files_left: after.files_left,
+        policy: *policy,
+    }
+}
+
+fn loss(before: Option<TcpMeters>, after: Option<TcpMeters>) -> Option<f64> {
+    let (before, after) = (before?, after?);
+    let sent = after.segments.saturating_sub(before.segments);
+    let again = after.retransmitted.saturating_sub(before.retransmitted);
+    (sent > 0).then(|| (again as f64 / sent as f64).min(1.0))
+}
+
+fn rounded(concurrency: f64) -> u16 {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let whole = concurrency.round().clamp(0.0, f64::from(u16::MAX)) as u16;
+    whole
+}
+
+fn pairs(
+    old: &PerStage<StageSample>,
+    new: &PerStage<StageSample>,
+    f: impl Fn(&StageSample, &StageSample) -> f64,
+) -> PerStage<f64> {
+    PerStage { read: f(&old.read, &new.read), network: f(&old.network, &new.network), write: f(&old.write, &new.write) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::optimizer::PolicyName;
+
+    const SECOND_US: u64 = 1_000_000;
+
+    fn stage(bytes: u64, busy_us: u64, workers_us: u64) -> StageMeters {
+        StageMeters { bytes, busy_us, workers_us, workers: 4 }
+    }
+
+    fn half(at_us: u64, scale: u64) -> Meters {
+        let one = stage(1000 * scale, SECOND_US * scale, 4 * SECOND_US * scale);
+        Meters { at_us, read: one, network: one, write: one, ..Meters::default() }
+    }
+
+    fn halves(sender: &Meters, receiver: &Meters) -> Sample {
+        Sample::from_halves(sender, receiver)
+    }
+
+    #[test]
+    fn each_half_is_timed_by_its_own_clock() {
+        let before = halves(&half(5 * SECOND_US, 1), &half(900 * SECOND_US, 1));
+        let after = halves(&half(6 * SECOND_US, 2), &half(902 * SECOND_US, 2));
+        let rates = after.since(&before);
+        assert_eq!(rates.throughput, PerStage { read: 1000.0, network: 500.0, write: 500.0 });
+        assert_eq!(rates.concurrency, PerStage { read: 4.0, network: 4.0, write: 2.0 });
+        assert_eq!(rates.busy, PerStage::all(0.25));
+        assert_eq!(rates.interval, Duration::from_secs(1));
+    }
+
+    #[test]
+    fn a_half_without_news_borrows_from_its_neighbour() {
+        let stale = half(900 * SECOND_US, 1);
+        let rates = halves(&half(2 * SECOND_US, 2), &stale).since(&halves(&half(SECOND_US, 1), &stale));
+        assert_eq!(rates.throughput, PerStage::all(1000.0));
+    }
+
+    #[test]
+    fn an_observation_carries_the_applied_concurrency_and_not_the_requested_one() {
+        let before = halves(&half(SECOND_US, 1), &half(SECOND_US, 1));
+        let after = halves(&half(2 * SECOND_US, 2), &half(2 * SECOND_US, 2));
+        let requested = Decision { pipelining: 7, ..Decision::uniform(60, "wish") };
+        let policy = Policy::new(PolicyName::Fair, 64);
+        let observation = observe(&before, &after, Duration::from_secs(9), &requested, &policy);
+        assert_eq!(observation.applied.concurrency, PerStage::all(4));
+        assert_eq!((observation.applied.pipelining, observation.elapsed), (7, Duration::from_secs(9)));
+    }
+
+    #[test]
+    fn loss_is_a_share_and_never_negative_and_unknown_without_segments() {
+        let tcp = |segments, retransmitted| Some(TcpMeters { segments, retransmitted, ..TcpMeters::default() });
+        assert_eq!(loss(tcp(100, 1), tcp(200, 3)), Some(0.02));
+        assert_eq!(loss(tcp(100, 5), tcp(200, 3)), Some(0.0));
+        assert_eq!(loss(tcp(100, 5), tcp(100, 5)), None);
+        assert_eq!(loss(None, tcp(100, 5)), None);
+    }
+}

@@ -1,0 +1,228 @@
+//! Opens endpoints: which store serves one, and which path in it is meant.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::endpoint::{Endpoint, Location, Remote};
+use crate::error::{Error, ErrorKind, Result};
+use crate::link::client::Target;
+use crate::options::Symlinks;
+use crate::path::{RelativePath, name_bytes};
+use crate::protocol::message::Root;
+use crate::store::local::LocalStore;
+use crate::store::null::{NullStore, ZeroStore};
+use crate::store::Store;
+
+/// The characters that make a path a pattern.
+const PATTERN: [char; 4] = ['*', '?', '[', '{'];
+
+/// Sources of one transfer, all in one place.
+pub(crate) enum Sources {
+    /// In a store of this process.
+    Here {
+        store: Arc<dyn Store>,
+        roots: Vec<Root>,
+        /// The name of the file, if the source is one file.
+        file_name: Option<Vec<u8>>,
+    },
+    /// On a server.
+    There { target: Target, roots: Vec<Root>, single: Option<String> },
+}
+
+/// The destination of a transfer.
+pub(crate) enum Destination {
+    /// In a store of this process.
+    Here { store: Arc<dyn Store>, base: RelativePath, into: bool },
+    /// On a server.
+    There { target: Target, base: RelativePath, into: bool },
+}
+
+/// Opens the sources; they must be all local or all on one server.
+pub(crate) fn sources(endpoints: &[Endpoint], symlinks: Symlinks) -> Result<Sources> {
+    let locations = endpoints.iter().map(Endpoint::resolve).collect::<Result<Vec<_>>>()?;
+    match locations.as_slice() {
+        [] => Err(Error::new(ErrorKind::InvalidInput, "a transfer needs a source")),
+        [Location::Zero { count, size }] => {
+            let store = Arc::new(ZeroStore::new(*count, *size));
+            Ok(Sources::Here { store, roots: vec![Root::default()], file_name: None })
+        }
+        [Location::Null] => Err(Error::new(ErrorKind::InvalidInput, "`null:` cannot be a source").with_hint("use zero:SIZE")),
+        [Location::Local { path, .. }] => local_source(path, symlinks),
+        [Location::Remote(remote)] => remote_sources(&[remote]),
+        many => several(many, symlinks),
+    }
+}
+
+fn several(locations: &[Location], symlinks: Symlinks) -> Result<Sources> {
+    let mut paths = Vec::new();
+    let mut remotes = Vec::new();
+    for location in locations {
+        match location {
+            Location::Local { path, .. } => paths.push(absolute(path)?),
+            Location::Remote(remote) => remotes.push(remote),
+            _ => return Err(mixed()),
+        }
+    }
+    if paths.is_empty() && remotes.iter().all(|remote| Target::from(*remote) == Target::from(remotes[0])) {
+        return remote_sources(&remotes);
+    }
+    if !remotes.is_empty() {
+        return Err(mixed());
+    }
+    let mut base = paths[0].parent().unwrap_or(Path::new("/")).to_path_buf();
+    while !paths.iter().all(|path| path.starts_with(&base)) {
+        base.pop();
+    }
+    let mut roots = Vec::new();
+    for path in &paths {
+        let below = relative(path.strip_prefix(&base).unwrap_or(path))?;
+        let prefix = below.name().unwrap_or_default().to_vec();
+        let prefix = if is_pattern(path) { Vec::new() } else { prefix };
+        roots.push(Root { path: below.as_bytes().to_vec(), prefix });
+    }
+    Ok(Sources::Here { store: Arc::new(LocalStore::open(&base, symlinks)), roots, file_name: None })
+}
+
+fn mixed() -> Error {
+    Error::new(ErrorKind::InvalidInput, "several sources must all be local, or all on one server")
+        .with_hint("copy from each place with a command of its own")
+}
+
+fn local_source(path: &Path, symlinks: Symlinks) -> Result<Sources> {
+    if is_pattern(path) {
+        let path = absolute(path)?;
+        let mut base = path.clone();
+        while is_pattern(&base) {
+            base.pop();
+        }
+        let pattern = relative(path.strip_prefix(&base).unwrap_or(&path))?;
+        let roots = vec![Root { path: pattern.as_bytes().to_vec(), prefix: Vec::new() }];
+        return Ok(Sources::Here { store: Arc::new(LocalStore::open(&base, symlinks)), roots, file_name: None });
+    }
+    let described = std::fs::metadata(path).map_err(|cause| {
+        Error::io(format!("could not open the source `{}`", path.display()), &cause)
+    })?;
+    if described.is_dir() {
+        let store = Arc::new(LocalStore::open(path, symlinks));
+        return Ok(Sources::Here { store, roots: vec![Root::default()], file_name: None });
+    }
+    let path = absolute(path)?;
+    let parent = path.parent().unwrap_or(Path::new("/"));
+    let name = relative(path.strip_prefix(parent).unwrap_or(&path))?;
+    // A link that is named as the source is followed, as cp does.
+    let symlinks = if symlinks == Symlinks::Keep && path.is_symlink() { Symlinks::Follow } else { symlinks };
+    Ok(Sources::Here {
+        store: Arc::new(LocalStore::open(parent, symlinks)),
+        roots: vec![Root { path: name.as_bytes().to_vec(), prefix: Vec::new() }],
+        file_name: Some(name.as_bytes().to_vec()),
+    })
+}
+
+fn remote_sources(remotes: &[&Remote]) -> Result<Sources> {
+    let mut roots = Vec::new();
+    for remote in remotes {
+        let path = RelativePath::from_user(&remote.path)?;
+        let alone = remotes.len() == 1 || is_pattern(Path::new(&remote.path));
+        let prefix = if alone { Vec::new() } else { path.name().unwrap_or_default().to_vec() };
+        roots.push(Root { path: path.as_bytes().to_vec(), prefix });
+    }
+    let single = match remotes {
+        [remote] if !is_pattern(Path::new(&remote.path)) => Some(remote.path.clone()),
+        _ => None,
+    };
+    Ok(Sources::There { target: Target::from(remotes[0]), roots, single })
+}
+
+/// Opens the destination.
+pub(crate) fn destination(endpoint: &Endpoint) -> Result<Destination> {
+    match endpoint.resolve()? {
+        Location::Null => {
+            Ok(Destination::Here { store: Arc::new(NullStore::new()), base: RelativePath::root(), into: true })
+        }
+        Location::Zero { .. } => Err(Error::new(ErrorKind::InvalidInput, "`zero:` cannot be a destination").with_hint("use null:")),
+        Location::Remote(remote) => {
+            let base = RelativePath::from_user(&remote.path)?;
+            Ok(Destination::There { target: Target::from(&remote), base, into: remote.directory })
+        }
+        Location::Local { path, directory } => {
+            let (root, base) = place(&path)?;
+            Ok(Destination::Here { store: Arc::new(LocalStore::open(&root, Symlinks::Keep)), base, into: directory })
+        }
+    }
+}
+
+/// Chooses the root of a local destination: partial files live beside the destination, where cleaning it does not reach them, unless
+/// that is another file system or not writable.
+fn place(path: &Path) -> Result<(PathBuf, RelativePath)> {
+    let path = if path.is_dir() {
+        std::fs::canonicalize(path).map_err(|cause| Error::io(format!("could not open `{}`", path.display()), &cause))?
+    } else {
+        absolute(path)?
+    };
+    let mut root = path.parent().unwrap_or(&path).to_path_buf();
+    while !root.is_dir() && root.pop() {}
+    if path.is_dir() && !same_writable_place(&root, &path) {
+        root.clone_from(&path);
+    }
+    let base = relative(path.strip_prefix(&root).unwrap_or(Path::new("")))?;
+    Ok((root, base))
+}
+
+#[cfg(unix)]
+fn same_writable_place(parent: &Path, directory: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let device = |path: &Path| std::fs::metadata(path).map(|metadata| metadata.dev()).ok();
+    let writable = rustix::fs::access(parent, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).is_ok();
+    writable && device(parent).is_some() && device(parent) == device(directory)
+}
+
+#[cfg(not(unix))]
+fn same_writable_place(parent: &Path, _: &Path) -> bool {
+    parent.is_dir()
+}
+
+/// The path without `.` and `..`, from the root of the file system.
+fn absolute(path: &Path) -> Result<PathBuf> {
+    let failed = |cause: std::io::Error| Error::io(format!("could not find `{}`", path.display()), &cause);
+    if path.components().any(|part| part == std::path::Component::ParentDir) {
+        let parent = path.parent().unwrap_or(Path::new("."));
+        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        let parent = std::fs::canonicalize(parent).map_err(failed)?;
+        return match path.file_name() {
+            Some(name) => Ok(parent.join(name)),
+            None => std::fs::canonicalize(path).map_err(failed),
+        };
+    }
+    let whole = std::path::absolute(path).map_err(failed)?;
+    Ok(whole.components().collect())
+}
+
+fn relative(path: &Path) -> Result<RelativePath> {
+    let mut relative = RelativePath::root();
+    for part in path.components() {
+        let name = name_bytes(part.as_os_str()).ok_or_else(|| {
+            Error::new(ErrorKind::InvalidInput, format!("could not use the path `{}`", path.display()))
+                .with_cause("a name in it is not valid text")
+        })?;
+        relative = relative.child(name)?;
+    }
+    Ok(relative)
+}
+
+/// Whether a path is a pattern and not the name of something that exists.
+fn is_pattern(path: &Path) -> bool {
+    path.to_string_lossy().contains(PATTERN) && !path.exists()
+}
+
+/// A store and the path in it, for looking at files.
+pub(crate) fn local(path: &Path) -> Result<(LocalStore, RelativePath)> {
+    let described = std::fs::symlink_metadata(path)
+        .map_err(|cause| Error::io(format!("could not open `{}`", path.display()), &cause))?;
+    if described.is_dir() {
+        return Ok((LocalStore::open(path, Symlinks::Keep), RelativePath::root()));
+    }
+    let path = absolute(path)?;
+    let parent = path.parent().unwrap_or(Path::new("/"));
+    let name = relative(path.strip_prefix(parent).unwrap_or(&path))?;
+    Ok((LocalStore::open(parent, Symlinks::Keep), name))
+}

@@ -1,0 +1,131 @@
+//! The rule of doing no harm: whoever stays far below the best setting seen is overruled.
+//!
+//! The best is believed only while it delivers: what is brought back is measured again, and forgotten if the path has changed.
+
+use crate::optimizer::{Decision, Observation, utility};
+
+/// Below this share of the best utility an interval is poor.
+const POOR: f64 = 0.8;
+
+/// Poor intervals in a row that bring the best setting back.
+const PATIENCE: u32 = 3;
+
+/// What is left of the best utility after an interval: paths change, and an old best counts for less.
+const AGEING: f64 = 0.998;
+
+/// Intervals that an overruled optimizer has to wait for its next chance, at first and at most; each further time doubles them.
+const HOLDS: (u32, u32) = (8, 128);
+
+/// Intervals without a poor one after which earlier failures are forgiven.
+const FORGIVEN: u32 = 30;
+
+/// Intervals that the return to the best setting may take until it is applied.
+const ARRIVAL: u32 = 4;
+
+pub(super) struct Harm {
+    best: Option<Best>,
+    poor: u32,
+    good: u32,
+    hold: u32,
+    state: State,
+}
+
+struct Best {
+    decision: Decision,
+    utility: f64,
+}
+
+#[derive(Clone, Copy)]
+enum State {
+    /// The optimizer decides.
+    Free,
+    /// The best setting was brought back and is measured again; so many intervals ago.
+    Recheck(u32),
+    /// The best setting delivered and stays for so many intervals.
+    Held(u32),
+}
+
+pub(super) enum Verdict {
+    Fine,
+    Forgotten(String),
+    Overruled(Decision),
+}
+
+impl Harm {
+    pub(super) fn new() -> Self {
+        Self { best: None, poor: 0, good: 0, hold: HOLDS.0, state: State::Free }
+    }
+
+    /// Drops the best setting, after something else has shown that it is none.
+    pub(super) fn forget(&mut self) {
+        (self.best, self.poor, self.state) = (None, 0, State::Free);
+    }
+
+    pub(super) fn judge(&mut self, observation: &Observation) -> Verdict {
+        let now = utility::of(observation);
+        let Some(best) = &mut self.best else {
+            self.learn(observation, now);
+            return Verdict::Fine;
+        };
+        best.utility *= AGEING;
+        let poor = now < POOR * best.utility;
+        let there = is_near(observation.applied.concurrency.network, best.decision.concurrency.network);
+        match self.state {
+            State::Recheck(tries) if !there && tries < ARRIVAL => self.bring_back(State::Recheck(tries + 1)),
+            State::Recheck(_) if poor || !there => self.give_up(observation, now),
+            State::Recheck(_) => self.bring_back(State::Held(self.hold)),
+            State::Held(_) if poor && there => self.give_up(observation, now),
+            State::Held(left) if left > 0 => self.bring_back(State::Held(left - 1)),
+            State::Held(_) => {
+                (self.state, self.hold) = (State::Free, (self.hold * 2).min(HOLDS.1));
+                Verdict::Fine
+            }
+            State::Free => self.watch(observation, now, poor),
+        }
+    }
+
+    fn watch(&mut self, observation: &Observation, now: f64, poor: bool) -> Verdict {
+        self.learn(observation, now);
+        (self.poor, self.good) = if poor { (self.poor + 1, 0) } else { (0, self.good.saturating_add(1)) };
+        if self.good == FORGIVEN {
+            self.hold = HOLDS.0;
+        }
+        if self.poor < PATIENCE {
+            return Verdict::Fine;
+        }
+        self.poor = 0;
+        self.bring_back(State::Recheck(0))
+    }
+
+    fn learn(&mut self, observation: &Observation, now: f64) {
+        let applied = &observation.applied;
+        match &mut self.best {
+            // Measured again, the best setting is worth the mean of what it showed: a lucky interval does not stand for long.
+            Some(best) if best.decision.concurrency == applied.concurrency => best.utility = f64::midpoint(best.utility, now),
+            Some(best) if now < best.utility => {}
+            _ => self.best = Some(Best { decision: applied.clone(), utility: now }),
+        }
+    }
+
+    fn bring_back(&mut self, state: State) -> Verdict {
+        self.state = state;
+        let Some(best) = &self.best else { return Verdict::Fine };
+        let streams = best.decision.concurrency.network;
+        let reason = match state {
+            State::Held(_) => format!("guard: {streams} streams deliver what they did: staying with them for a while"),
+            _ => format!("guard: three intervals below 80 % of what {streams} streams brought: back to them"),
+        };
+        Verdict::Overruled(Decision { reason, ..best.decision.clone() })
+    }
+
+    fn give_up(&mut self, observation: &Observation, now: f64) -> Verdict {
+        let streams = self.best.as_ref().map_or(0, |best| best.decision.concurrency.network);
+        self.forget();
+        self.learn(observation, now);
+        Verdict::Forgotten(format!("guard: {streams} streams no longer bring what they did, forgotten"))
+    }
+}
+
+fn is_near(applied: u16, wanted: u16) -> bool {
+    applied.abs_diff(wanted) <= (wanted / 4).max(1)
+}

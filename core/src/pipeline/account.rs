@@ -1,0 +1,195 @@
+//! The account of a transfer, kept in the caller's process: every item ends in exactly one of its totals.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use crate::error::Error;
+use crate::event::{Event, EventSender, Failure, FileDone, FileSkipped, Planned, Retried, Totals};
+use crate::pipeline::manifest::{Manifest, ManifestEntry};
+use crate::protocol::hex;
+use crate::protocol::message::{DoneItem, FileHeader, ItemKind, Listed, Skipped};
+
+const FAILURES_KEPT: usize = 10_000;
+
+/// Counts, records and tells what becomes of each item.
+pub(crate) struct Account {
+    events: EventSender,
+    begun: Instant,
+    counters: Counters,
+    failures: Mutex<Vec<Failure>>,
+    manifest: Mutex<Manifest>,
+    listed: Mutex<Listed>,
+    /// Files that earlier attempts of this process published, which the present attempt will find there.
+    known: AtomicU64,
+}
+
+#[derive(Default)]
+struct Counters {
+    files_done: AtomicU64,
+    files_skipped: AtomicU64,
+    others_done: AtomicU64,
+    failed: AtomicU64,
+    removed: AtomicU64,
+    bytes_done: AtomicU64,
+    bytes_skipped: AtomicU64,
+    bytes_resumed: AtomicU64,
+    bytes_sent: AtomicU64,
+    bytes_verified: AtomicU64,
+    retries: AtomicU64,
+}
+
+impl Account {
+    pub(crate) fn new(events: EventSender, manifest: Manifest) -> Self {
+        Self {
+            events,
+            begun: Instant::now(),
+            counters: Counters::default(),
+            failures: Mutex::default(),
+            manifest: Mutex::new(manifest),
+            listed: Mutex::default(),
+            known: AtomicU64::new(0),
+        }
+    }
+
+    /// What listing found so far; a new attempt lists again from nothing.
+    pub(crate) fn listed(&self, listed: Listed) {
+        *self.listed.lock() = listed;
+        self.events.send(Event::Planned(Planned { items: listed.items, bytes: listed.bytes, complete: listed.complete }));
+    }
+
+    /// An item is complete under its final name.
+    pub(crate) fn done(&self, header: &FileHeader, item: &DoneItem) {
+        if header.kind != ItemKind::File {
+            add(&self.counters.others_done, 1);
+            return;
+        }
+        add(&self.counters.files_done, 1);
+        add(&self.counters.bytes_done, header.size);
+        let entry = ManifestEntry {
+            path: crate::path::RelativePath::from_bytes(&header.path).unwrap_or_default(),
+            size: header.size,
+            modified_ns: header.modified_ns,
+            mode: header.mode,
+            crc64nvme: item.crc64nvme,
+            blake3: item.blake3,
+        };
+        self.record(&entry);
+        self.events.send(Event::FileDone(FileDone {
+            path: String::from_utf8_lossy(&header.path).into_owned(),
+            size: header.size,
+            crc64nvme: format!("{:016x}", item.crc64nvme),
+            blake3: item.blake3.map(|digest| hex(&digest)),
+        }));
+    }
+
+    /// A file is not sent: the destination has it, or this is a dry run and the manifest lists what would be sent.
+    pub(crate) fn left_out(&self, skipped: &Skipped) {
+        if !skipped.wanted {
+            return self.skipped(&skipped.path, skipped.size);
+        }
+        add(&self.counters.files_done, 1);
+        add(&self.counters.bytes_done, skipped.size);
+        let path = crate::path::RelativePath::from_bytes(&skipped.path).unwrap_or_default();
+        self.record(&ManifestEntry { path, size: skipped.size, modified_ns: None, mode: None, crc64nvme: 0, blake3: None });
+    }
+
+    fn record(&self, entry: &ManifestEntry) {
+        if let Err(error) = self.manifest.lock().add(entry) {
+            tracing::warn!(%error, "the manifest could not be written");
+        }
+    }
+
+    fn skipped(&self, path: &[u8], size: u64) {
+        if self.is_known() {
+            return;
+        }
+        add(&self.counters.files_skipped, 1);
+        add(&self.counters.bytes_skipped, size);
+        self.events.send(Event::FileSkipped(FileSkipped { path: String::from_utf8_lossy(path).into_owned(), size }));
+    }
+
+    /// Whether this was counted as done by an earlier attempt; each such file is met once.
+    fn is_known(&self) -> bool {
+        self.known.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |known| known.checked_sub(1)).is_ok()
+    }
+
+    /// An item failed for good.
+    pub(crate) fn failed(&self, path: &[u8], error: &Error) {
+        add(&self.counters.failed, 1);
+        let failure = Failure::new(String::from_utf8_lossy(path), error);
+        let mut failures = self.failures.lock();
+        if failures.len() < FAILURES_KEPT {
+            failures.push(failure.clone());
+        }
+        drop(failures);
+        self.events.send(Event::FileFailed(failure));
+    }
+
+    /// Something is tried again.
+    pub(crate) fn retried(&self, place: impl Into<String>, cause: &Error, wait_ms: u64) {
+        add(&self.counters.retries, 1);
+        self.events.send(Event::Retried(Retried { place: place.into(), cause: cause.to_string(), wait_ms }));
+    }
+
+    pub(crate) fn resumed(&self, bytes: u64) {
+        add(&self.counters.bytes_resumed, bytes);
+    }
+
+    pub(crate) fn verified(&self, bytes: u64) {
+        add(&self.counters.bytes_verified, bytes);
+    }
+
+    pub(crate) fn sent(&self, bytes: u64) {
+        add(&self.counters.bytes_sent, bytes);
+    }
+
+    pub(crate) fn removed(&self, items: u64) {
+        add(&self.counters.removed, items);
+    }
+
+    /// Bytes acknowledged so far: grows with every progress.
+    pub(crate) fn progress(&self) -> u64 {
+        self.counters.bytes_verified.load(Ordering::Relaxed) + self.counters.files_done.load(Ordering::Relaxed)
+    }
+
+    /// A new attempt lists and counts failures and skipped files again; what was done stays done.
+    pub(crate) fn restart(&self) {
+        let counters = &self.counters;
+        self.known.store(counters.files_done.load(Ordering::Relaxed), Ordering::Relaxed);
+        for counter in [&counters.failed, &counters.others_done, &counters.files_skipped, &counters.bytes_skipped] {
+            counter.store(0, Ordering::Relaxed);
+        }
+        self.failures.lock().clear();
+        *self.listed.lock() = Listed::default();
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counters = &self.counters;
+        Totals {
+            files_done: read(&counters.files_done),
+            files_skipped: read(&counters.files_skipped),
+            others_done: read(&counters.others_done),
+            failed: read(&counters.failed),
+            removed: read(&counters.removed),
+            bytes_done: read(&counters.bytes_done),
+            bytes_skipped: read(&counters.bytes_skipped),
+            bytes_resumed: read(&counters.bytes_resumed),
+            bytes_sent: read(&counters.bytes_sent),
+            bytes_verified: read(&counters.bytes_verified),
+            retries: read(&counters.retries),
+            elapsed_s: self.begun.elapsed().as_secs_f64(),
+        }
+    }
+
+    /// Hands out what the report needs; the account is empty of it afterwards.
+    pub(crate) fn close(&self) -> (Vec<Failure>, Manifest) {
+        (std::mem::take(&mut self.failures.lock()), std::mem::take(&mut self.manifest.lock()))
+    }
+}
+
+fn add(counter: &AtomicU64, amount: u64) {
+    counter.fetch_add(amount, Ordering::Relaxed);
+}

@@ -1,0 +1,283 @@
+//! Files being received: their writers, what of them is verified, and what became of them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::link::Frame;
+use crate::path::RelativePath;
+use crate::pipeline::digest::FileDigest;
+use crate::pipeline::journal::Record;
+use crate::pipeline::ranges::Ranges;
+use crate::pipeline::receiver::Shared;
+use crate::plan::key;
+use crate::protocol::frame::FLAG_ZERO;
+use crate::protocol::message::{FileHeader, ItemFailed, ItemKind};
+use crate::store::{Metadata, NewFile, Partial, Writer};
+
+/// A directory whose time and mode are set when everything below it is there.
+pub(crate) struct TargetDirectory {
+    pub(crate) header: FileHeader,
+    pub(crate) path: RelativePath,
+}
+
+/// A file that arrives in chunks.
+pub(crate) struct TargetFile {
+    pub(crate) header: FileHeader,
+    pub(crate) path: RelativePath,
+    /// Its number in the journal.
+    pub(crate) number: u64,
+    pub(crate) state: Mutex<FileState>,
+    /// Taken when the file is published.
+    pub(crate) writer: parking_lot::RwLock<Option<Box<dyn Writer>>>,
+    failed: AtomicBool,
+}
+
+/// What of a file is verified.
+pub(crate) struct FileState {
+    pub(crate) ranges: Ranges,
+    pub(crate) digest: FileDigest,
+}
+
+/// The files of a session.
+#[derive(Default)]
+pub(crate) struct Files {
+    open: Mutex<HashMap<u32, Place>>,
+    opened: Condvar,
+    settled: Mutex<Settled>,
+}
+
+/// A file, or the place that is kept for it while one stream opens it.
+enum Place {
+    Opening,
+    Open(Arc<TargetFile>),
+}
+
+/// Numbers of settled items, as bits: late copies of their frames are ignored.
+#[derive(Default)]
+struct Settled(Vec<u64>);
+
+impl Settled {
+    fn insert(&mut self, number: u32) -> bool {
+        let (word, bit) = ((number / 64) as usize, number % 64);
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
+        }
+        let new = self.0[word] & (1 << bit) == 0;
+        self.0[word] |= 1 << bit;
+        new
+    }
+
+    fn contains(&self, number: u32) -> bool {
+        self.0.get((number / 64) as usize).is_some_and(|word| word & (1 << (number % 64)) != 0)
+    }
+}
+
+/// How far beyond the items seen so far a number may lie: a sender numbers densely, so more is an attack on memory.
+const MOST_ITEMS: u32 = 1 << 28;
+
+impl Files {
+    pub(crate) fn get(&self, number: u32) -> Option<Arc<TargetFile>> {
+        match self.open.lock().get(&number) {
+            Some(Place::Open(file)) => Some(Arc::clone(file)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn remove(&self, number: u32) -> Option<Arc<TargetFile>> {
+        match self.open.lock().remove(&number) {
+            Some(Place::Open(file)) => Some(file),
+            _ => None,
+        }
+    }
+
+    /// Keeps a place for a file that the caller then opens; false if it is open. Waits while another stream opens it.
+    fn reserve(&self, number: u32) -> bool {
+        let mut open = self.open.lock();
+        while matches!(open.get(&number), Some(Place::Opening)) {
+            self.opened.wait(&mut open);
+        }
+        if open.contains_key(&number) {
+            return false;
+        }
+        open.insert(number, Place::Opening);
+        true
+    }
+
+    fn fill(&self, number: u32, file: Option<TargetFile>) {
+        let mut open = self.open.lock();
+        open.remove(&number);
+        if let Some(file) = file {
+            open.insert(number, Place::Open(Arc::new(file)));
+        }
+        drop(open);
+        self.opened.notify_all();
+    }
+
+    /// Marks an item settled; false if it was already.
+    pub(crate) fn settle(&self, number: u32) -> bool {
+        self.settled.lock().insert(number)
+    }
+
+    pub(crate) fn is_settled(&self, number: u32) -> bool {
+        self.settled.lock().contains(number)
+    }
+}
+
+impl Shared {
+    /// A file begins, or goes on after an earlier attempt, or was opened by another stream before.
+    pub(crate) fn open_file(&self, header: FileHeader) -> Result<()> {
+        if header.file == 0 || header.file > MOST_ITEMS || header.kind != ItemKind::File || header.size == 0 {
+            return Err(Error::new(ErrorKind::Protocol, "a file's header has an impossible number, kind or size"));
+        }
+        if self.files.is_settled(header.file) {
+            return Ok(());
+        }
+        let path = self.target(&header.path)?;
+        if !self.files.reserve(header.file) {
+            return Ok(());
+        }
+        let opened = self.begin(header.clone(), path);
+        let failure = opened.as_ref().err().cloned();
+        self.files.fill(header.file, opened.ok());
+        if let Some(error) = failure {
+            self.item_failed(header.file, &header.path, &error);
+        }
+        Ok(())
+    }
+
+    fn begin(&self, header: FileHeader, path: RelativePath) -> Result<TargetFile> {
+        let name = RelativePath::from_bytes(&header.path)?;
+        let recovered = self.partials.take(&key::of_path(&name));
+        let fits = recovered.filter(|recovered| {
+            let fits = recovered.identity == header.identity && recovered.size == header.size;
+            if !fits {
+                self.drop_partial(recovered.number, &path);
+            }
+            fits
+        });
+        let (number, ranges, digest) = match fits {
+            Some(recovered) => (recovered.number, recovered.ranges, recovered.digest),
+            None => {
+                let number = self.partials.next_number();
+                self.journal(&Record::Begin {
+                    number,
+                    path: name,
+                    size: header.size,
+                    identity: header.identity,
+                    sparse: header.sparse,
+                });
+                (number, Ranges::default(), FileDigest::new(header.size, self.digest))
+            }
+        };
+        let resume = Some(Partial { key: self.key.clone(), number });
+        let new = NewFile { path: path.clone(), size: header.size, sparse: header.sparse, resume };
+        let writer = self.store.create(&new)?;
+        let state = Mutex::new(FileState { ranges, digest });
+        let writer = parking_lot::RwLock::new(Some(writer));
+        Ok(TargetFile { header, path, number, state, writer, failed: AtomicBool::new(false) })
+    }
+
+    /// Removes the partial file of a source that has changed since.
+    fn drop_partial(&self, number: u64, path: &RelativePath) {
+        self.journal(&Record::Forget { number });
+        let resume = Some(Partial { key: self.key.clone(), number });
+        if let Ok(writer) = self.store.create(&NewFile { path: path.clone(), size: 0, sparse: true, resume }) {
+            writer.abort();
+        }
+    }
+
+    /// Writes the bytes of a frame; returns how many, or `None` if the session ends over it.
+    pub(crate) fn take_data(&self, frame: &Frame) -> Option<u64> {
+        let header = &frame.header;
+        let Some(file) = self.files.get(header.file) else {
+            if self.files.is_settled(header.file) {
+                return Some(0);
+            }
+            self.fatal(Error::new(ErrorKind::Protocol, "bytes arrived for a file that was not opened"));
+            return None;
+        };
+        if file.failed.load(Ordering::Relaxed) {
+            return Some(0);
+        }
+        let end = header.offset + u64::from(header.length);
+        if end > file.header.size || (end < file.header.size && header.length as usize != crate::buffer::SLAB_SIZE) {
+            self.fatal(Error::new(ErrorKind::Protocol, "bytes arrived that do not fit their file"));
+            return None;
+        }
+        match self.write(&file, frame, end) {
+            Ok(()) => Some(u64::from(header.length)),
+            Err(error) => {
+                self.file_failed(&file, &error);
+                Some(0)
+            }
+        }
+    }
+
+    fn write(&self, file: &TargetFile, frame: &Frame, end: u64) -> Result<()> {
+        let header = &frame.header;
+        if let Some(writer) = file.writer.read().as_ref() {
+            if header.flags & FLAG_ZERO == 0 {
+                writer.write_at(header.offset, frame.payload.as_deref().unwrap_or_default())?;
+            } else if !file.header.sparse {
+                writer.write_at(header.offset, &vec![0; header.length as usize])?;
+            }
+        } else {
+            return Ok(());
+        }
+        let mut state = file.state.lock();
+        if state.ranges.contains(header.offset, end) {
+            return Ok(());
+        }
+        state.ranges.insert(header.offset, end);
+        state.digest.add(header.offset, u64::from(header.length), header.crc64nvme, &header.blake3);
+        drop(state);
+        self.journal(&Record::Range {
+            number: file.number,
+            offset: header.offset,
+            length: u64::from(header.length),
+            crc64nvme: header.crc64nvme,
+        });
+        Ok(())
+    }
+
+    /// The source was not what was sent: what is there of the file is dropped.
+    pub(crate) fn abandon(&self, number: u32) {
+        self.files.settle(number);
+        if let Some(file) = self.files.remove(number) {
+            file.failed.store(true, Ordering::Relaxed);
+            if let Some(writer) = file.writer.write().take() {
+                writer.abort();
+            }
+            self.journal(&Record::Forget { number: file.number });
+        }
+    }
+
+    /// A file cannot be written; what is verified of it stays for another attempt.
+    pub(crate) fn file_failed(&self, file: &TargetFile, error: &Error) {
+        if !file.failed.swap(true, Ordering::SeqCst) {
+            self.files.remove(file.header.file);
+            self.item_failed(file.header.file, &file.header.path, error);
+        }
+    }
+
+    /// An item failed at this side.
+    pub(crate) fn item_failed(&self, number: u32, path: &[u8], error: &Error) {
+        if !self.files.settle(number) {
+            return;
+        }
+        self.failures.store(true, Ordering::SeqCst);
+        if let Some(account) = &self.account {
+            account.failed(path, error);
+        }
+        self.acks.failed(ItemFailed { file: number, path: path.to_vec(), failed: error.into() });
+    }
+}
+
+/// What is set on an item when it is published.
+pub(crate) fn metadata(header: &FileHeader) -> Metadata {
+    Metadata { modified_ns: header.modified_ns, mode: header.mode }
+}

@@ -1,0 +1,283 @@
+//! The receiver half: verifies what arrives, writes it under temporary names, journals it, and publishes whole files.
+
+mod acks;
+mod file;
+mod finish;
+mod publish;
+mod resume;
+mod stream;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::buffer::{Budget, SlabPool};
+use crate::error::{Error, ErrorKind, Result};
+use crate::link::{ControlSender, Frame, FrameSource};
+use crate::metrics::StageMeter;
+use crate::options::{Digest, Fsync, Overwrite};
+use crate::path::RelativePath;
+use crate::pipeline::account::Account;
+use crate::pipeline::frames::FrameBuffer;
+use crate::pipeline::journal::Journal;
+use crate::pipeline::pool::{Turn, WorkerPool};
+use crate::pipeline::receiver::acks::Acks;
+use crate::pipeline::receiver::file::{Files, TargetDirectory};
+use crate::pipeline::receiver::publish::Publisher;
+use crate::pipeline::receiver::resume::Partials;
+use crate::pipeline::sender::unexpected;
+use crate::pipeline::stop::Stop;
+use crate::pipeline::streams::Streams;
+use crate::protocol::TransferId;
+use crate::protocol::message::{Key, Message, Meters, ReceiveOptions, Tune};
+use crate::store::Store;
+
+/// How often written ranges are journaled and acknowledged.
+const ACK_EVERY: Duration = Duration::from_millis(20);
+
+/// What a receiver half is made of.
+pub(crate) struct ReceiverParts {
+    pub(crate) store: Arc<dyn Store>,
+    /// The destination as the caller named it, in the store.
+    pub(crate) destination: RelativePath,
+    pub(crate) options: ReceiveOptions,
+    pub(crate) transfer: TransferId,
+    pub(crate) control: ControlSender,
+    /// Bytes of the buffer.
+    pub(crate) buffer: u64,
+    /// The account of the transfer, in the caller's process.
+    pub(crate) account: Option<Arc<Account>>,
+}
+
+/// The receiver half of one session.
+pub(crate) struct Receiver {
+    shared: Arc<Shared>,
+    writers: WorkerPool,
+    publisher: Publisher,
+    acknowledger: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+/// A frame that waits for a writer, with the stream and sequence that it is acknowledged by.
+pub(crate) struct Arrived {
+    stream: u16,
+    sequence: u32,
+    frame: Frame,
+}
+
+/// What the threads of a receiver share.
+pub(crate) struct Shared {
+    store: Arc<dyn Store>,
+    options: ReceiveOptions,
+    fsync: Fsync,
+    overwrite: Overwrite,
+    digest: Digest,
+    transfer: TransferId,
+    key: String,
+    control: ControlSender,
+    account: Option<Arc<Account>>,
+    pub(crate) stop: Stop,
+    /// The destination as resolved: known before the first frame is taken.
+    base: Mutex<RelativePath>,
+    ready: AtomicBool,
+    complete: AtomicBool,
+    failures: AtomicBool,
+    pool: SlabPool,
+    frames: FrameBuffer<Arrived>,
+    fused: AtomicBool,
+    streams: Arc<Streams>,
+    files: Files,
+    directories: Mutex<Vec<TargetDirectory>>,
+    touched: Mutex<HashSet<RelativePath>>,
+    kept: Mutex<HashSet<Key>>,
+    partials: Partials,
+    journal: Mutex<Option<Journal>>,
+    acks: Acks,
+    publishing: publish::Queue,
+    network: Arc<StageMeter>,
+    write: Arc<StageMeter>,
+    written: AtomicU64,
+    begun: Instant,
+}
+
+impl Receiver {
+    pub(crate) fn new(parts: ReceiverParts) -> Self {
+        let shared = Arc::new(Shared {
+            fsync: match parts.options.fsync {
+                0 => Fsync::None,
+                2 => Fsync::Full,
+                _ => Fsync::File,
+            },
+            overwrite: if parts.options.overwrite == 1 { Overwrite::Never } else { Overwrite::Replace },
+            digest: if parts.options.digest == 1 { Digest::Blake3 } else { Digest::None },
+            transfer: parts.transfer,
+            key: parts.transfer.key(),
+            store: parts.store,
+            options: parts.options,
+            control: parts.control,
+            account: parts.account,
+            stop: Stop::default(),
+            base: Mutex::new(parts.destination),
+            ready: AtomicBool::new(false),
+            complete: AtomicBool::new(false),
+            failures: AtomicBool::new(false),
+            pool: SlabPool::new(Budget::process(), parts.buffer),
+            frames: FrameBuffer::default(),
+            fused: AtomicBool::new(true),
+            streams: Arc::default(),
+            files: Files::default(),
+            directories: Mutex::default(),
+            touched: Mutex::default(),
+            kept: Mutex::default(),
+            partials: Partials::default(),
+            journal: Mutex::new(None),
+            acks: Acks::default(),
+            publishing: publish::Queue::default(),
+            network: StageMeter::new(),
+            write: StageMeter::new(),
+            written: AtomicU64::new(0),
+            begun: Instant::now(),
+        });
+        let body = Arc::clone(&shared);
+        let writers = WorkerPool::new("write", Arc::new(move |turn: &Turn| body.write_worker(turn)));
+        let publisher = Publisher::new(&shared);
+        Self { shared, writers, publisher, acknowledger: Mutex::new(None) }
+    }
+
+    /// Finds out what is there already and tells the sender; may take as long as reading the partial files.
+    pub(crate) fn prepare(&self) -> Result<()> {
+        self.shared.prepare()?;
+        self.publisher.start()?;
+        let shared = Arc::clone(&self.shared);
+        let thread = std::thread::Builder::new().name("edt-ack".to_owned()).spawn(move || shared.acknowledge_all());
+        *self.acknowledger.lock() =
+            Some(thread.map_err(|cause| Error::io("could not start the acknowledging thread", &cause))?);
+        self.shared.ready.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Takes a message of the sender.
+    pub(crate) fn handle(&self, message: Message) -> Result<()> {
+        let shared = &self.shared;
+        match message {
+            Message::Close(files) => files.into_iter().for_each(|file| shared.close(file)),
+            Message::Abandon(file) => shared.abandon(file),
+            Message::Keep(keys) => shared.kept.lock().extend(keys),
+            Message::Finish(intact) => shared.finish(intact)?,
+            Message::Listed(listed) => self.account(|account| account.listed(listed)),
+            Message::ItemFailed(item) => {
+                shared.failures.store(true, Ordering::SeqCst);
+                self.account(|account| account.failed(&item.path, &item.failed.into()));
+            }
+            Message::Retried(item) => self.account(|account| {
+                account.retried(String::from_utf8_lossy(&item.path), &item.failed.into(), 0);
+            }),
+            Message::Skipped(skipped) => {
+                self.account(|account| skipped.iter().for_each(|skipped| account.left_out(skipped)));
+            }
+            Message::Tune(tune) => self.tune(&tune),
+            Message::Fail(failed) => return Err(failed.into()),
+            other => return Err(unexpected(&other)),
+        }
+        Ok(())
+    }
+
+    fn account(&self, tell: impl FnOnce(&Account)) {
+        if let Some(account) = &self.shared.account {
+            tell(account);
+        }
+    }
+
+    /// Changes the size of the write stage: as many writers as streams are fused with them.
+    pub(crate) fn tune(&self, tune: &Tune) {
+        let shared = &self.shared;
+        if let Some(network) = tune.network {
+            shared.streams.set_target(network.max(1));
+        }
+        if let Some(write) = tune.write {
+            let fused = write == shared.streams.target();
+            shared.fused.store(fused, Ordering::Relaxed);
+            self.writers.resize(if fused { 0 } else { write.max(1) });
+        }
+    }
+
+    /// Begins to receive on a stream.
+    pub(crate) fn attach(&self, number: u16, source: Box<dyn FrameSource>) -> Result<()> {
+        let shared = Arc::clone(&self.shared);
+        self.shared.streams.run(number, source.breaker(), move || stream::run(&shared, number, source))
+    }
+
+    pub(crate) fn streams(&self) -> &Arc<Streams> {
+        &self.shared.streams
+    }
+
+    pub(crate) fn meters(&self) -> Meters {
+        let shared = &self.shared;
+        let now = Instant::now();
+        let (buffer_free, buffer_capacity) = shared.pool.free();
+        Meters {
+            at_us: u64::try_from(now.duration_since(shared.begun).as_micros()).unwrap_or(u64::MAX),
+            network: shared.network.snapshot(now),
+            write: shared.write.snapshot(now),
+            buffer_free,
+            buffer_capacity,
+            ..Meters::default()
+        }
+    }
+
+    /// Whether everything was published and the sender was told so.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.shared.complete.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn stop(&self) -> &Stop {
+        &self.shared.stop
+    }
+
+    /// Ends all threads and waits for them; what was written and journaled stays for resuming.
+    pub(crate) fn close(&self) {
+        self.shared.stop.set(None);
+        self.shared.streams.break_all();
+        self.shared.streams.join();
+        self.writers.join();
+        self.shared.frames.close();
+        self.publisher.join();
+        if let Some(thread) = self.acknowledger.lock().take() {
+            let _ = thread.join();
+        }
+        self.shared.close_journal();
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Shared {
+    fn write_worker(&self, turn: &Turn) {
+        let _worker = self.write.worker();
+        loop {
+            match self.frames.pop(Duration::from_millis(50)) {
+                Some(arrived) => self.take(arrived),
+                None if turn.over() && (turn.closed() || self.frames.is_empty()) => return,
+                None => {}
+            }
+        }
+    }
+
+    /// Ends the half when a frame shows that the peer or the path cannot be trusted, or when its own journal fails.
+    fn fatal(&self, error: Error) {
+        self.stop.set(Some(error));
+    }
+
+    /// The name in the store of an item below the destination.
+    fn target(&self, path: &[u8]) -> Result<RelativePath> {
+        let path = RelativePath::from_bytes(path)
+            .map_err(|error| Error::new(ErrorKind::Protocol, "the sender names an impossible path").with_cause(error))?;
+        Ok(self.base.lock().join(&path))
+    }
+}

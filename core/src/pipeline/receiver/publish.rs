@@ -1,0 +1,252 @@
+//! Publishing: whole files go to their final names in groups that share their flushes, and only then are they done.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::Fsync;
+use crate::path::RelativePath;
+use crate::pipeline::journal::{DoneRecord, Record};
+use crate::pipeline::pool::{Turn, WorkerPool};
+use crate::pipeline::receiver::file::{TargetDirectory, metadata};
+use crate::pipeline::receiver::{Arrived, Shared};
+use crate::protocol::frame::pack_items;
+use crate::protocol::message::{DoneItem, FileHeader, ItemKind};
+use crate::store::{NewFile, Publication};
+
+/// Publishers of one session: while one waits for a flush, another gathers the next group.
+const PUBLISHERS: u16 = 4;
+
+/// Files of a pack that are written before they are handed to a publisher: bounds open files.
+const GROUP: usize = 32;
+
+/// Files that wait for a publisher, and that one flush serves.
+const WAITING: usize = 256;
+
+/// A file on its way to its final name.
+pub(crate) struct Ready {
+    publication: Publication,
+    header: FileHeader,
+    path: RelativePath,
+    done: DoneItem,
+    frame: Option<Arc<PackFrame>>,
+}
+
+/// A pack's frame is acknowledged when the last of its items is settled.
+pub(crate) struct PackFrame {
+    stream: u16,
+    sequence: u32,
+    bytes: AtomicU64,
+    left: AtomicUsize,
+}
+
+/// Files that wait for a publisher.
+#[derive(Default)]
+pub(crate) struct Queue {
+    waiting: Mutex<VecDeque<Ready>>,
+    changed: Condvar,
+}
+
+/// The publishing threads of one receiver.
+pub(crate) struct Publisher {
+    shared: Arc<Shared>,
+    pool: WorkerPool,
+}
+
+impl Publisher {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        let body = Arc::clone(shared);
+        let pool = WorkerPool::new("publish", Arc::new(move |turn: &Turn| body.publish_waiting(turn)));
+        Self { shared: Arc::clone(shared), pool }
+    }
+
+    /// Starts the threads, if the flushes of this session are worth any.
+    pub(crate) fn start(&self) -> Result<()> {
+        if self.shared.fsync != Fsync::None {
+            self.pool.resize(PUBLISHERS);
+        }
+        Ok(())
+    }
+
+    /// Publishes what waits and ends the threads.
+    pub(crate) fn join(&self) {
+        self.pool.close();
+        self.shared.publishing.changed.notify_all();
+        self.pool.join();
+    }
+}
+
+impl Shared {
+    fn publish_waiting(&self, turn: &Turn) {
+        loop {
+            let mut waiting = self.publishing.waiting.lock();
+            while waiting.is_empty() {
+                if turn.over() {
+                    return;
+                }
+                self.publishing.changed.wait_for(&mut waiting, std::time::Duration::from_millis(100));
+            }
+            let group: Vec<Ready> = {
+                let count = waiting.len().min(WAITING);
+                waiting.drain(..count).collect()
+            };
+            drop(waiting);
+            self.publishing.changed.notify_all();
+            self.publish(group);
+        }
+    }
+
+    /// Hands whole files to the publishers, or publishes them at once where nothing is flushed.
+    fn submit(&self, group: Vec<Ready>) {
+        if self.fsync == Fsync::None {
+            return self.publish(group);
+        }
+        let mut waiting = self.publishing.waiting.lock();
+        while waiting.len() >= WAITING && !self.stop.is_set() {
+            self.publishing.changed.wait_for(&mut waiting, std::time::Duration::from_millis(100));
+        }
+        waiting.extend(group);
+        drop(waiting);
+        self.publishing.changed.notify_one();
+    }
+
+    fn publish(&self, group: Vec<Ready>) {
+        let (mut batch, mut items) = (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));
+        for ready in group {
+            batch.push(ready.publication);
+            items.push((ready.header, ready.path, ready.done, ready.frame));
+        }
+        let outcomes = self.store.publish(batch, self.fsync);
+        for ((header, path, done, frame), outcome) in items.into_iter().zip(outcomes) {
+            match outcome {
+                Ok(()) => self.published(&header, &path, done),
+                Err(error) => self.item_failed(header.file, &header.path, &error),
+            }
+            if let Some(frame) = frame {
+                self.part_settled(&frame);
+            }
+        }
+    }
+
+    fn published(&self, header: &FileHeader, path: &RelativePath, done: DoneItem) {
+        self.journal(&Record::Done(DoneRecord {
+            path: RelativePath::from_bytes(&header.path).unwrap_or_default(),
+            identity: header.identity,
+            size: header.size,
+            modified_ns: header.modified_ns,
+        }));
+        if self.fsync != Fsync::None {
+            self.touched.lock().extend(path.parent());
+        }
+        self.settled(header, done);
+    }
+
+    fn settled(&self, header: &FileHeader, done: DoneItem) {
+        if self.files.settle(header.file) {
+            if let Some(account) = &self.account {
+                account.done(header, &done);
+            }
+            self.acks.done(done);
+        }
+    }
+
+    fn part_settled(&self, frame: &PackFrame) {
+        if frame.left.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.acks.frame(frame.stream, frame.sequence, frame.bytes.load(Ordering::Relaxed));
+        }
+    }
+
+    /// The sender vouches for a file: its source did not change while it was sent.
+    pub(crate) fn close(&self, number: u32) {
+        let Some(file) = self.files.remove(number) else { return };
+        let Some(writer) = file.writer.write().take() else { return };
+        let Some((crc64nvme, blake3)) = file.state.lock().digest.finish() else {
+            let error = Error::new(ErrorKind::Protocol, format!("could not publish `{}`", file.path))
+                .with_cause("the sender closed it before all of it had arrived");
+            return self.item_failed(number, &file.header.path, &error);
+        };
+        let publication = Publication { writer, metadata: metadata(&file.header), overwrite: self.overwrite };
+        let done = DoneItem { file: number, crc64nvme, blake3 };
+        let (header, path) = (file.header.clone(), file.path.clone());
+        self.submit(vec![Ready { publication, header, path, done, frame: None }]);
+    }
+
+    /// Writes the items of a pack; they and the frame are acknowledged when they are under their final names.
+    pub(crate) fn take_pack(&self, arrived: &Arrived) -> Option<u64> {
+        let payload = arrived.frame.payload.as_deref().unwrap_or_default();
+        let frame = Arc::new(PackFrame {
+            stream: arrived.stream,
+            sequence: arrived.sequence,
+            bytes: AtomicU64::new(0),
+            left: AtomicUsize::new(1),
+        });
+        let mut group = Vec::new();
+        for item in pack_items(payload) {
+            let taken = item.and_then(|(header, content)| self.take_item(header, content));
+            match taken {
+                Ok(Some(mut ready)) => {
+                    frame.left.fetch_add(1, Ordering::SeqCst);
+                    frame.bytes.fetch_add(ready.header.size, Ordering::Relaxed);
+                    ready.frame = Some(Arc::clone(&frame));
+                    group.push(ready);
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    self.fatal(error);
+                    return None;
+                }
+            }
+            if group.len() >= GROUP {
+                self.submit(std::mem::take(&mut group));
+            }
+        }
+        if !group.is_empty() {
+            self.submit(group);
+        }
+        self.part_settled(&frame);
+        None
+    }
+
+    /// Takes one small item; an error means that the sender broke the protocol, while an item that fails is told as such.
+    fn take_item(&self, header: FileHeader, content: &[u8]) -> Result<Option<Ready>> {
+        if self.files.is_settled(header.file) {
+            return Ok(None);
+        }
+        let path = self.target(&header.path)?;
+        let outcome = match header.kind {
+            ItemKind::File => self.write_small(&header, &path, content).map(Some),
+            ItemKind::Directory => self.store.create_directory(&path).map(|()| None),
+            ItemKind::Symlink => {
+                let target = header.target.as_deref().unwrap_or_default();
+                self.store.create_symlink(&path, target, self.overwrite).map(|()| None)
+            }
+        };
+        match outcome {
+            Ok(Some(ready)) => return Ok(Some(ready)),
+            Ok(None) => {
+                self.settled(&header, DoneItem { file: header.file, crc64nvme: 0, blake3: None });
+                if header.kind == ItemKind::Directory {
+                    self.directories.lock().push(TargetDirectory { header, path });
+                }
+            }
+            Err(error) => self.item_failed(header.file, &header.path, &error),
+        }
+        Ok(None)
+    }
+
+    fn write_small(&self, header: &FileHeader, path: &RelativePath, content: &[u8]) -> Result<Ready> {
+        let new = NewFile { path: path.clone(), size: content.len() as u64, sparse: false, resume: None };
+        let writer = self.store.create(&new)?;
+        if let Err(error) = writer.write_at(0, content) {
+            writer.abort();
+            return Err(error);
+        }
+        let done = DoneItem { file: header.file, crc64nvme: header.crc64nvme, blake3: header.blake3 };
+        let publication = Publication { writer, metadata: metadata(header), overwrite: self.overwrite };
+        let header = FileHeader { size: content.len() as u64, ..header.clone() };
+        Ok(Ready { publication, header, path: path.clone(), done, frame: None })
+    }
+}

@@ -1,0 +1,224 @@
+//! The beginning of a session at the receiver: where the destination is, and what of it is there already.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::buffer::SLAB_SIZE;
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::RelativePath;
+use crate::pipeline::digest::{FileDigest, block_blake3, combine, crc64nvme};
+use crate::pipeline::journal::{DoneRecord, Journal, Record, RecoveredFile};
+use crate::pipeline::ranges::Ranges;
+use crate::pipeline::receiver::Shared;
+use crate::plan::key;
+use crate::protocol::message::{Have, Key, Message, PartialFile};
+use crate::store::{Depth, EntryKind, NewFile, Partial, Writer};
+
+const KEYS_PER_MESSAGE: usize = 8192;
+
+/// A partial file whose bytes were read again and found right.
+pub(crate) struct Verified {
+    pub(crate) number: u64,
+    pub(crate) size: u64,
+    pub(crate) identity: Key,
+    pub(crate) ranges: Ranges,
+    pub(crate) digest: FileDigest,
+}
+
+/// The partial files of earlier attempts, by the key of their path.
+#[derive(Default)]
+pub(crate) struct Partials {
+    files: Mutex<HashMap<Key, Verified>>,
+    next: AtomicU64,
+}
+
+impl Partials {
+    /// Takes the partial file of a path, if there is one.
+    pub(crate) fn take(&self, path: &Key) -> Option<Verified> {
+        self.files.lock().remove(path)
+    }
+
+    /// A number for a new partial file.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl Shared {
+    pub(crate) fn prepare(&self) -> Result<()> {
+        let base = self.resolve()?;
+        *self.base.lock() = base.clone();
+        if !self.options.dry_run {
+            self.recover()?;
+        }
+        if self.options.selection > 0 {
+            self.tell_present(&base)?;
+        }
+        let partial: Vec<PartialFile> = self
+            .partials
+            .files
+            .lock()
+            .iter()
+            .map(|(path, file)| PartialFile { path: *path, identity: file.identity, ranges: file.ranges.iter().collect() })
+            .collect();
+        for partial in partial.chunks(64) {
+            self.tell(Have { partial: partial.to_vec(), ..Have::default() })?;
+        }
+        self.tell(Have { last: true, resolved: Some(base.to_string()), ..Have::default() })
+    }
+
+    fn tell(&self, have: Have) -> Result<()> {
+        self.control.send(&Message::Have(have))
+    }
+
+    /// A file goes to the destination's name, or into it if a directory stands there or is meant.
+    fn resolve(&self) -> Result<RelativePath> {
+        let base = self.base.lock().clone();
+        let Some(name) = &self.options.file_name else {
+            return match self.store.stat(&base) {
+                Ok(entry) if entry.kind == EntryKind::File => Err(Error::new(
+                    ErrorKind::WrongType,
+                    format!("could not copy into `{base}`"),
+                )
+                .with_cause("it is a file, and the source is a directory or several sources")
+                .with_hint("name a directory as the destination")),
+                Ok(_) => Ok(base),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(base),
+                Err(error) => Err(error),
+            };
+        };
+        if self.options.into || base.is_root() || self.is_directory(&base)? {
+            return base.child(name);
+        }
+        Ok(base)
+    }
+
+    fn is_directory(&self, path: &RelativePath) -> Result<bool> {
+        match self.store.stat(path) {
+            Ok(entry) if matches!(entry.kind, EntryKind::Symlink(_)) => {
+                // A link to a directory lists as one; any other link lists as itself or not at all.
+                let nothing = std::sync::Arc::new(|_: &RelativePath| false);
+                Ok(self.store.list(path, Depth::One, nothing).is_ok_and(|mut listing| {
+                    listing.next().is_none_or(|first| first.is_ok_and(|entry| entry.path != *path))
+                }))
+            }
+            Ok(entry) => Ok(entry.kind == EntryKind::Directory),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Opens the journal, and reads again what it says was verified: only bytes that are right now are kept.
+    fn recover(&self) -> Result<()> {
+        let Some(file) = self.store.journal(&self.key)? else { return Ok(()) };
+        let (journal, recovered) = Journal::open(file, self.transfer)?;
+        *self.journal.lock() = Some(journal);
+        // Partial files of a journal that is gone may still lie there: new ones keep clear of their numbers.
+        let clear = if recovered.restarted.is_some() { nanoseconds() } else { 0 };
+        self.partials.next.store(recovered.next_number.max(clear), Ordering::Relaxed);
+        self.tell_done(recovered.done)?;
+        for partial in recovered.partial {
+            let number = partial.number;
+            match self.verify(&partial) {
+                Ok(verified) => {
+                    self.partials.files.lock().insert(key::of_path(&partial.path), verified);
+                }
+                Err(error) => {
+                    tracing::info!(%error, "a partial file cannot be continued");
+                    self.journal(&Record::Forget { number });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells which files earlier attempts published and still stand there as they were published.
+    fn tell_done(&self, done: Vec<DoneRecord>) -> Result<()> {
+        let base = self.base.lock().clone();
+        let stands = |record: &DoneRecord| {
+            self.store.stat(&base.join(&record.path)).is_ok_and(|entry| {
+                entry.kind == EntryKind::File
+                    && entry.size == record.size
+                    && (record.modified_ns.is_none() || entry.modified_ns == record.modified_ns)
+            })
+        };
+        let done: Vec<Key> = done.iter().filter(|record| stands(record)).map(|record| record.identity).collect();
+        for done in done.chunks(KEYS_PER_MESSAGE) {
+            self.tell(Have { done: done.to_vec(), ..Have::default() })?;
+        }
+        Ok(())
+    }
+
+    fn tell_present(&self, base: &RelativePath) -> Result<()> {
+        let nothing = std::sync::Arc::new(|_: &RelativePath| false);
+        let listing = match self.store.list(base, Depth::Tree, nothing) {
+            Ok(listing) => listing,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let mut present = Vec::new();
+        for entry in listing.flatten().filter(|entry| entry.kind == EntryKind::File) {
+            let path = entry.path.strip_prefix(base).unwrap_or_default();
+            present.push(key::of_content(&path, entry.size, entry.modified_ns));
+            if present.len() >= KEYS_PER_MESSAGE {
+                self.tell(Have { present: std::mem::take(&mut present), ..Have::default() })?;
+            }
+        }
+        self.tell(Have { present, ..Have::default() })
+    }
+
+    fn verify(&self, partial: &RecoveredFile) -> Result<Verified> {
+        let path = self.base.lock().join(&partial.path);
+        let resume = Some(Partial { key: self.key.clone(), number: partial.number });
+        let new = NewFile { path, size: partial.size, sparse: partial.sparse, resume };
+        let writer = self.store.create(&new)?;
+        let mut ranges = Ranges::default();
+        let mut digest = FileDigest::new(partial.size, self.digest);
+        for (offset, length, expected) in &partial.ranges {
+            let blocks = self.read_blocks(writer.as_ref(), partial.size, *offset, *length)?;
+            let found = blocks.iter().fold(0, |sum, block| combine(sum, block.crc64nvme, block.length));
+            if found != *expected {
+                tracing::info!(path = %new.path, offset, "bytes of a partial file are not as they were written");
+                continue;
+            }
+            ranges.insert(*offset, offset + length);
+            for block in blocks {
+                digest.add(block.offset, block.length, block.crc64nvme, &block.blake3);
+            }
+        }
+        Ok(Verified { number: partial.number, size: partial.size, identity: partial.identity, ranges, digest })
+    }
+
+    fn read_blocks(&self, writer: &dyn Writer, size: u64, offset: u64, length: u64) -> Result<Vec<Block>> {
+        let mut blocks = Vec::new();
+        let mut buffer = vec![0; SLAB_SIZE];
+        let (mut at, end) = (offset, (offset + length).min(size));
+        while at < end {
+            let want = usize::try_from(end - at).unwrap_or(SLAB_SIZE).min(SLAB_SIZE);
+            let read = writer.read_at(at, &mut buffer[..want])?;
+            if read < want || self.stop.is_set() {
+                return Err(Error::new(ErrorKind::Corrupted, "a partial file is shorter than its journal says"));
+            }
+            let bytes = &buffer[..want];
+            let blake3 = block_blake3(bytes, at, size);
+            blocks.push(Block { offset: at, length: want as u64, crc64nvme: crc64nvme(bytes), blake3 });
+            at += want as u64;
+        }
+        Ok(blocks)
+    }
+}
+
+fn nanoseconds() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX / 2)
+}
+
+/// One block of a partial file, as read.
+struct Block {
+    offset: u64,
+    length: u64,
+    crc64nvme: u64,
+    blake3: [u8; 32],
+}

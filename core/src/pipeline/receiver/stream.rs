@@ -1,0 +1,96 @@
+//! The network stage at the receiver: one thread for each stream, which also writes where the stages are fused.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::link::{Frame, FrameSource};
+use crate::pipeline::receiver::{Arrived, Shared};
+use crate::protocol::frame::{FLAG_ZERO, FrameKind};
+use crate::protocol::message::FileHeader;
+
+/// Receives on one stream until its sender finishes it; an end without that is reported, so that the rest is sent again.
+pub(crate) fn run(shared: &Shared, number: u16, mut source: Box<dyn FrameSource>) -> Result<()> {
+    let _worker = shared.network.worker();
+    let outcome = serve(shared, number, source.as_mut());
+    if outcome.is_err() && !shared.stop.is_set() {
+        shared.acks.lost(number);
+    }
+    outcome
+}
+
+fn serve(shared: &Shared, number: u16, source: &mut dyn FrameSource) -> Result<()> {
+    while !shared.ready.load(Ordering::SeqCst) {
+        if shared.stop.wait(Duration::from_millis(2)) {
+            return Ok(());
+        }
+    }
+    let mut expected: u32 = 0;
+    let mut fused_worker = None;
+    while !shared.stop.is_set() {
+        let Some(frame) = source.receive(&shared.pool)? else { return Ok(()) };
+        if frame.header.sequence != expected {
+            return Err(Error::new(ErrorKind::Protocol, format!("a frame is missing on stream {number}")));
+        }
+        expected = expected.wrapping_add(1);
+        shared.network.add_bytes(frame.header.wire_length() as u64);
+        let fused = shared.fused.load(Ordering::Relaxed);
+        if fused != fused_worker.is_some() {
+            fused_worker = fused.then(|| shared.write.worker());
+        }
+        verify(&frame)?;
+        let arrived = Arrived { stream: number, sequence: frame.header.sequence, frame };
+        match arrived.frame.header.kind {
+            // Files are opened in the order of the stream, before any writer meets their bytes.
+            FrameKind::Open => {
+                shared.open(&arrived.frame)?;
+                shared.acks.frame(number, arrived.sequence, 0);
+            }
+            FrameKind::Ping | FrameKind::Finish => shared.acks.frame(number, arrived.sequence, 0),
+            FrameKind::Data | FrameKind::Pack if fused => {
+                while let Some(waiting) = shared.frames.pop(Duration::ZERO) {
+                    shared.take(waiting);
+                }
+                shared.take(arrived);
+            }
+            FrameKind::Data | FrameKind::Pack => {
+                shared.frames.push(arrived);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks a payload against the digest that was computed when it was read; a stream that carried a wrong one is given up.
+fn verify(frame: &Frame) -> Result<()> {
+    if frame.header.flags & FLAG_ZERO != 0 {
+        return Ok(());
+    }
+    frame.header.verify(frame.payload.as_deref().unwrap_or_default())
+}
+
+impl Shared {
+    /// Writes one frame; whatever becomes of its items, the frame is acknowledged.
+    pub(crate) fn take(&self, arrived: Arrived) {
+        let begun = Instant::now();
+        let bytes = match arrived.frame.header.kind {
+            FrameKind::Pack => self.take_pack(&arrived),
+            _ => self.take_data(&arrived.frame),
+        };
+        if let Some(bytes) = bytes {
+            self.acks.frame(arrived.stream, arrived.sequence, bytes);
+        }
+        self.write.add_busy(begun.elapsed());
+        self.write.add_bytes(u64::from(arrived.frame.header.length));
+    }
+
+    fn open(&self, frame: &Frame) -> Result<()> {
+        let header: FileHeader = minicbor::decode(frame.payload.as_deref().unwrap_or_default()).map_err(|cause| {
+            Error::new(ErrorKind::Protocol, "could not understand the header of a file").with_cause(cause)
+        })?;
+        if header.file != frame.header.file {
+            return Err(Error::new(ErrorKind::Protocol, "a file's header has another file's number"));
+        }
+        self.open_file(header)
+    }
+}

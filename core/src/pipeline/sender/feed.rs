@@ -1,0 +1,264 @@
+//! Feeds the queue: walks the sources, leaves out what the receiver has, and packs what is small.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+
+use crate::buffer::SLAB_SIZE;
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::RelativePath;
+use crate::pipeline::sender::queue::{PackItem, SourceFile};
+use crate::pipeline::sender::{Pending, Shared};
+use crate::plan::{key, walk};
+use crate::protocol::message::{FileHeader, Have, ItemKind, Key, Listed, Message, Skipped};
+use crate::store::{Entry, EntryKind};
+
+/// Files up to this size travel whole in a pack.
+pub(crate) const SMALL: u64 = 128 << 10;
+
+/// Room in a pack that an item's header is reckoned with, beside its path.
+const HEADER_ROOM: usize = 160;
+
+const PACK_ITEMS: usize = 256;
+
+const KEYS_PER_MESSAGE: usize = 4096;
+
+/// What the receiver has, for planning.
+#[derive(Default)]
+pub(crate) struct Known {
+    done: HashSet<Key>,
+    present: HashSet<Key>,
+    partial: HashMap<Key, (Key, Vec<(u64, u64)>)>,
+}
+
+impl Known {
+    /// Adds one part of the receiver's account.
+    pub(crate) fn add(&mut self, have: Have) {
+        self.done.extend(have.done);
+        self.present.extend(have.present);
+        self.partial.extend(have.partial.into_iter().map(|file| (file.path, (file.identity, file.ranges))));
+    }
+}
+
+/// Plans one session; runs on its own thread.
+pub(crate) struct Feed<'a> {
+    shared: &'a Shared,
+    known: Known,
+    pack: Vec<PackItem>,
+    pack_room: usize,
+    pack_bytes: u64,
+    kept: Vec<Key>,
+    skipped: Vec<Skipped>,
+    listed: Listed,
+}
+
+impl<'a> Feed<'a> {
+    pub(crate) fn new(shared: &'a Shared, known: Known) -> Self {
+        Self {
+            shared,
+            known,
+            pack: Vec::new(),
+            pack_room: 0,
+            pack_bytes: 0,
+            kept: Vec::new(),
+            skipped: Vec::new(),
+            listed: Listed::default(),
+        }
+    }
+
+    /// Lists and feeds until all is listed or the sender stops; an error means that a source as a whole cannot be listed.
+    pub(crate) fn run(mut self) -> Result<()> {
+        let shared = self.shared;
+        for found in walk::walk(shared.store.as_ref(), &shared.options.roots, &shared.filter)? {
+            if shared.stop.is_set() {
+                return Ok(());
+            }
+            match found {
+                Ok(item) => self.item(item.entry, &item.destination),
+                Err((destination, error)) => shared.item_failed(0, destination.as_bytes(), &error),
+            }
+            if self.listed.items % 1024 == 0 {
+                self.tell();
+            }
+        }
+        self.flush_pack();
+        self.listed.complete = true;
+        self.tell();
+        Ok(())
+    }
+
+    fn item(&mut self, entry: Entry, destination: &RelativePath) {
+        self.listed.items += 1;
+        self.listed.bytes += entry.size;
+        let identity = key::of_source(destination, &entry);
+        self.keep(destination);
+        if entry.kind == EntryKind::File && self.has(&entry, destination, identity) {
+            self.skip(destination, entry.size, false);
+        } else if self.shared.options.dry_run {
+            if entry.kind == EntryKind::File {
+                self.skip(destination, entry.size, true);
+            }
+        } else if entry.kind == EntryKind::File && entry.size > SMALL {
+            self.large(entry, destination, identity);
+        } else {
+            self.small(entry, destination, identity);
+        }
+    }
+
+    fn has(&mut self, entry: &Entry, destination: &RelativePath, identity: Key) -> bool {
+        if self.known.done.contains(&identity) {
+            return true;
+        }
+        let known = &self.known;
+        !known.present.is_empty()
+            && known.present.contains(&key::of_content(destination, entry.size, entry.modified_ns))
+    }
+
+    fn large(&mut self, entry: Entry, destination: &RelativePath, identity: Key) {
+        self.flush_pack();
+        let mut ranges = vec![(0, entry.size)];
+        if let Some((known, verified)) = self.known.partial.remove(&key::of_path(destination)) {
+            if known == identity {
+                ranges = missing(&verified, entry.size);
+            } else {
+                let error = Error::new(ErrorKind::SourceChanged, format!("`{destination}` starts afresh"))
+                    .with_cause("the source changed since an earlier attempt sent a part of it");
+                self.shared.retried(destination.as_bytes(), &error);
+            }
+        }
+        let file = self.shared.source_file(entry, destination, 0, &ranges);
+        let left: u64 = ranges.iter().map(|(begin, end)| end - begin).sum();
+        self.shared.resumed(file.header.size - left);
+        let ranges: Vec<Range<u64>> = ranges.into_iter().map(|(begin, end)| begin..end).collect();
+        self.shared.queue.add_file(file, ranges);
+    }
+
+    fn small(&mut self, entry: Entry, destination: &RelativePath, identity: Key) {
+        let header = self.shared.header(&entry, destination, identity);
+        let room = header.path.len() + header.target.as_ref().map_or(0, Vec::len) + HEADER_ROOM;
+        let size = usize::try_from(entry.size).unwrap_or(SLAB_SIZE);
+        if self.pack_room + room + size > SLAB_SIZE || self.pack.len() >= PACK_ITEMS {
+            self.flush_pack();
+        }
+        self.pack_room += room + size;
+        self.pack_bytes += entry.size;
+        self.shared.pend(header.file, Pending::Item(header.clone()));
+        self.pack.push(PackItem { header, entry });
+    }
+
+    fn flush_pack(&mut self) {
+        if !self.pack.is_empty() {
+            self.shared.queue.add_pack(std::mem::take(&mut self.pack), self.pack_bytes);
+        }
+        self.pack_room = 0;
+        self.pack_bytes = 0;
+    }
+
+    fn keep(&mut self, destination: &RelativePath) {
+        if self.shared.mirror {
+            self.kept.push(key::of_path(destination));
+        }
+    }
+
+    fn skip(&mut self, destination: &RelativePath, size: u64, wanted: bool) {
+        let path = destination.as_bytes().to_vec();
+        self.skipped.push(Skipped { path, size, wanted });
+    }
+
+    fn tell(&mut self) {
+        let shared = self.shared;
+        for skipped in std::mem::take(&mut self.skipped).chunks(KEYS_PER_MESSAGE / 4) {
+            shared.skipped(skipped);
+        }
+        for kept in std::mem::take(&mut self.kept).chunks(KEYS_PER_MESSAGE) {
+            shared.send(&Message::Keep(kept.to_vec()));
+        }
+        shared.listed(self.listed);
+    }
+}
+
+/// What is missing between verified ranges; when nothing is, the last block is sent again so that the file is opened and closed.
+fn missing(verified: &[(u64, u64)], size: u64) -> Vec<(u64, u64)> {
+    let mut missing = Vec::new();
+    let mut at = 0;
+    for (begin, end) in verified {
+        if *begin > at {
+            missing.push((at, (*begin).min(size)));
+        }
+        at = at.max(*end);
+    }
+    if at < size {
+        missing.push((at, size));
+    }
+    if missing.is_empty() {
+        missing.push(((size - 1) / SLAB_SIZE as u64 * SLAB_SIZE as u64, size));
+    }
+    missing
+}
+
+impl Shared {
+    /// Numbers a file that travels in chunks and puts it among the pending items.
+    pub(crate) fn source_file(
+        &self,
+        entry: Entry,
+        destination: &RelativePath,
+        attempt: u32,
+        ranges: &[(u64, u64)],
+    ) -> Arc<SourceFile> {
+        let identity = key::of_source(destination, &entry);
+        let header = self.header(&entry, destination, identity);
+        let file = Arc::new(SourceFile {
+            unacknowledged: AtomicU64::new(ranges.iter().map(|(begin, end)| end - begin).sum()),
+            in_flight: AtomicU16::new(0),
+            abandoned: AtomicBool::new(false),
+            reader: RwLock::new(None),
+            header,
+            entry,
+            attempt,
+        });
+        self.pend(file.header.file, Pending::File(Arc::clone(&file)));
+        file
+    }
+
+    /// Numbers an item and describes it for the receiver.
+    pub(crate) fn header(&self, entry: &Entry, destination: &RelativePath, identity: Key) -> FileHeader {
+        let (kind, target) = match &entry.kind {
+            EntryKind::Directory => (ItemKind::Directory, None),
+            EntryKind::Symlink(target) => (ItemKind::Symlink, Some(target.to_vec())),
+            EntryKind::File | EntryKind::Other => (ItemKind::File, None),
+        };
+        FileHeader {
+            file: self.next_number.fetch_add(1, Ordering::Relaxed),
+            path: destination.as_bytes().to_vec(),
+            kind,
+            size: entry.size,
+            modified_ns: entry.modified_ns,
+            mode: entry.mode,
+            identity,
+            target,
+            crc64nvme: 0,
+            blake3: None,
+            sparse: entry.sparse,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_lies_between_what_is_verified() {
+        assert_eq!(missing(&[(10, 20), (30, 40)], 50), [(0, 10), (20, 30), (40, 50)]);
+        assert_eq!(missing(&[], 5), [(0, 5)]);
+    }
+
+    #[test]
+    fn of_a_file_that_is_all_there_the_last_block_is_sent_again() {
+        let block = SLAB_SIZE as u64;
+        assert_eq!(missing(&[(0, 2 * block + 5)], 2 * block + 5), [(2 * block, 2 * block + 5)]);
+    }
+}

@@ -1,0 +1,333 @@
+//! The sender half: reads the source, and keeps every stream busy until all of it is acknowledged.
+
+pub(crate) mod feed;
+pub(crate) mod outstanding;
+pub(crate) mod queue;
+mod read;
+mod settle;
+mod stream;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::buffer::{Budget, Slab, SlabPool};
+use crate::error::{Error, ErrorKind, Result};
+use crate::link::{ControlSender, FrameSink};
+use crate::metrics::StageMeter;
+use crate::pipeline::account::Account;
+use crate::pipeline::frames::FrameBuffer;
+use crate::pipeline::limiter::Limiter;
+use crate::pipeline::pool::{Turn, WorkerPool};
+use crate::pipeline::sender::feed::{Feed, Known};
+use crate::pipeline::sender::outstanding::Outstanding;
+use crate::pipeline::sender::queue::{Cut, Next, Queue, SourceFile, Unit};
+use crate::pipeline::sender::read::{Tagged, UnitReader};
+use crate::pipeline::stop::Stop;
+use crate::pipeline::streams::Streams;
+use crate::plan::Filter;
+use crate::protocol::message::{FileHeader, Message, Meters, SendOptions, TcpMeters, Tune};
+use crate::store::Store;
+
+/// The chunk size before anything was measured, and the bounds of the rule [EDT §IV-A]: what the path moves in 0.1 s.
+const CHUNK: std::ops::RangeInclusive<u64> = 16 << 20..=64 << 20;
+
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// What a sender half is made of.
+pub(crate) struct SenderParts {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) options: SendOptions,
+    /// Whether the receiver mirrors, and so must hear of every path.
+    pub(crate) mirror: bool,
+    pub(crate) control: ControlSender,
+    /// Bytes of the buffer.
+    pub(crate) buffer: u64,
+    /// The account of the transfer, in the caller's process; elsewhere the other half keeps it.
+    pub(crate) account: Option<Arc<Account>>,
+}
+
+/// The sender half of one session.
+pub(crate) struct Sender {
+    shared: Arc<Shared>,
+    readers: WorkerPool,
+    known: Mutex<Option<Known>>,
+    planner: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+/// An item that is planned and not yet settled.
+pub(crate) enum Pending {
+    File(Arc<SourceFile>),
+    Item(FileHeader),
+}
+
+/// What the threads of a sender share.
+pub(crate) struct Shared {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) options: SendOptions,
+    pub(crate) filter: Filter,
+    pub(crate) mirror: bool,
+    pub(crate) blake3: bool,
+    control: ControlSender,
+    account: Option<Arc<Account>>,
+    pub(crate) stop: Stop,
+    pub(crate) queue: Queue,
+    outstanding: Outstanding,
+    pending: Mutex<HashMap<u32, Pending>>,
+    pub(crate) next_number: AtomicU32,
+    planned: AtomicBool,
+    intact: AtomicBool,
+    finishing: AtomicBool,
+    complete: AtomicBool,
+    pool: SlabPool,
+    frames: FrameBuffer<Tagged>,
+    fused: AtomicBool,
+    parallelism: AtomicU16,
+    pipelining: AtomicU16,
+    streams: Arc<Streams>,
+    limiter: Limiter,
+    read: Arc<StageMeter>,
+    network: Arc<StageMeter>,
+    tcp: Mutex<HashMap<u16, TcpMeters>>,
+    begun: Instant,
+    sent: AtomicU64,
+}
+
+impl Sender {
+    pub(crate) fn new(parts: SenderParts) -> Result<Self> {
+        let pool = SlabPool::new(Budget::process(), parts.buffer);
+        let shared = Arc::new(Shared {
+            filter: Filter::new(&parts.options.include, &parts.options.exclude)?,
+            blake3: parts.options.digest == 1,
+            limiter: Limiter::new(parts.options.limit_rate),
+            store: parts.store,
+            options: parts.options,
+            mirror: parts.mirror,
+            control: parts.control,
+            account: parts.account,
+            stop: Stop::default(),
+            queue: Queue::default(),
+            outstanding: Outstanding::default(),
+            pending: Mutex::default(),
+            next_number: AtomicU32::new(1),
+            planned: AtomicBool::new(false),
+            intact: AtomicBool::new(true),
+            finishing: AtomicBool::new(false),
+            complete: AtomicBool::new(false),
+            pool,
+            frames: FrameBuffer::default(),
+            fused: AtomicBool::new(true),
+            parallelism: AtomicU16::new(u16::MAX),
+            pipelining: AtomicU16::new(u16::MAX),
+            streams: Arc::default(),
+            read: StageMeter::new(),
+            network: StageMeter::new(),
+            tcp: Mutex::default(),
+            begun: Instant::now(),
+            sent: AtomicU64::new(0),
+        });
+        let body = Arc::clone(&shared);
+        let readers = WorkerPool::new("read", Arc::new(move |turn: &Turn| body.read_worker(turn)));
+        Ok(Self { shared, readers, known: Mutex::new(Some(Known::default())), planner: Mutex::new(None) })
+    }
+
+    /// Takes a message of the receiver.
+    pub(crate) fn handle(&self, message: Message) -> Result<()> {
+        match message {
+            Message::Have(have) => {
+                let last = have.last;
+                if let Some(known) = self.known.lock().as_mut() {
+                    known.add(have);
+                }
+                if last { self.plan() } else { Ok(()) }
+            }
+            Message::Ack(ack) => {
+                self.shared.acknowledged(ack);
+                Ok(())
+            }
+            Message::Tune(tune) => {
+                self.tune(&tune);
+                Ok(())
+            }
+            Message::Complete(complete) => {
+                self.shared.completed(&complete);
+                Ok(())
+            }
+            Message::Fail(failed) => Err(failed.into()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn plan(&self) -> Result<()> {
+        let Some(known) = self.known.lock().take() else {
+            return Err(Error::new(ErrorKind::Protocol, "the receiver told twice what it has"));
+        };
+        let shared = Arc::clone(&self.shared);
+        let planner = std::thread::Builder::new()
+            .name("edt-plan".to_owned())
+            .spawn(move || match Feed::new(&shared, known).run() {
+                Ok(()) => {
+                    shared.queue.complete();
+                    shared.planned.store(true, Ordering::SeqCst);
+                    shared.finish_if_settled();
+                }
+                Err(error) => shared.stop.set(Some(error)),
+            })
+            .map_err(|cause| Error::io("could not start the planning thread", &cause))?;
+        *self.planner.lock() = Some(planner);
+        Ok(())
+    }
+
+    /// Changes the sizes of the stages: equal ones are fused into one worker, which costs less and gives the same [DESIGN §5].
+    pub(crate) fn tune(&self, tune: &Tune) {
+        let shared = &self.shared;
+        if let Some(network) = tune.network {
+            shared.streams.set_target(network.max(1));
+        }
+        if let Some(parallelism) = tune.parallelism {
+            shared.parallelism.store(parallelism.max(1), Ordering::Relaxed);
+        }
+        if let Some(pipelining) = tune.pipelining {
+            shared.pipelining.store(pipelining.max(1), Ordering::Relaxed);
+        }
+        if let Some(read) = tune.read {
+            let fused = read == shared.streams.target();
+            shared.fused.store(fused, Ordering::Relaxed);
+            self.readers.resize(if fused { 0 } else { read.max(1) });
+        }
+    }
+
+    /// Begins to send on a stream.
+    pub(crate) fn attach(&self, number: u16, sink: Box<dyn FrameSink>) -> Result<()> {
+        let shared = Arc::clone(&self.shared);
+        self.shared.streams.run(number, sink.breaker(), move || stream::run(&shared, number, sink))
+    }
+
+    pub(crate) fn streams(&self) -> &Arc<Streams> {
+        &self.shared.streams
+    }
+
+    pub(crate) fn meters(&self) -> Meters {
+        self.shared.meters()
+    }
+
+    /// Whether the receiver has completed everything.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.shared.complete.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn stop(&self) -> &Stop {
+        &self.shared.stop
+    }
+
+    /// Ends all threads and waits for them. After a complete session the streams drain; otherwise they are broken.
+    pub(crate) fn close(&self) {
+        self.shared.stop.set(None);
+        self.shared.queue.close();
+        self.shared.frames.close();
+        self.readers.close();
+        if !self.is_complete() {
+            self.shared.streams.break_all();
+        }
+        self.shared.streams.join();
+        self.readers.join();
+        if let Some(planner) = self.planner.lock().take() {
+            let _ = planner.join();
+        }
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Shared {
+    /// A slab of this half's buffer; `None` when the half stops.
+    pub(crate) fn slab(&self) -> Option<Slab> {
+        while !self.stop.is_set() {
+            if let Some(slab) = self.pool.take(PATIENCE) {
+                return Some(slab);
+            }
+        }
+        None
+    }
+
+    fn read_worker(&self, turn: &Turn) {
+        let _worker = self.read.worker();
+        while !turn.over() && !self.stop.is_set() {
+            let Next::Unit(unit) = self.queue.take(self.cut(), PATIENCE) else { continue };
+            let mut reader = UnitReader::new(unit);
+            while let Some(tagged) = reader.next(self) {
+                if !self.frames.push(tagged) || turn.over() {
+                    break;
+                }
+            }
+            self.put_back(reader.into_rest());
+        }
+    }
+
+    fn put_back(&self, unit: Option<Unit>) {
+        if let Some(unit) = unit {
+            self.queue.put_back(unit);
+        }
+    }
+
+    fn cut(&self) -> Cut {
+        Cut {
+            chunk: self.chunk_size(),
+            parallelism: self.parallelism.load(Ordering::Relaxed),
+            concurrency: self.streams.target(),
+        }
+    }
+
+    fn chunk_size(&self) -> u64 {
+        self.options.chunk_size.unwrap_or_else(|| {
+            let elapsed_ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
+            let tenth = self.sent.load(Ordering::Relaxed).saturating_mul(100) / elapsed_ms;
+            tenth.next_power_of_two().clamp(*CHUNK.start(), *CHUNK.end())
+        })
+    }
+
+    pub(crate) fn read_done(&self, bytes: usize, took: Duration) {
+        self.read.add_bytes(bytes as u64);
+        self.read.add_busy(took);
+    }
+
+    fn meters(&self) -> Meters {
+        let now = Instant::now();
+        let (buffer_free, buffer_capacity) = self.pool.free();
+        let left = self.queue.left();
+        let tcp = self.tcp.lock();
+        let sum = |f: fn(&TcpMeters) -> u64| tcp.values().map(f).sum::<u64>();
+        let rtts = tcp.values().filter(|tcp| tcp.rtt_us > 0).count() as u64;
+        Meters {
+            at_us: u64::try_from(now.duration_since(self.begun).as_micros()).unwrap_or(u64::MAX),
+            read: self.read.snapshot(now),
+            network: self.network.snapshot(now),
+            buffer_free,
+            buffer_capacity,
+            tcp: (!tcp.is_empty()).then(|| TcpMeters {
+                segments: sum(|tcp| tcp.segments),
+                retransmitted: sum(|tcp| tcp.retransmitted),
+                rtt_us: sum(|tcp| tcp.rtt_us) / rtts.max(1),
+                delivery_rate: sum(|tcp| tcp.delivery_rate),
+            }),
+            bytes_left: left.map(|left| left.0),
+            files_left: left.map(|left| left.1),
+            bytes_sent: self.sent.load(Ordering::Relaxed),
+            ..Meters::default()
+        }
+    }
+}
+
+/// The error for a message that has no place here.
+pub(crate) fn unexpected(message: &Message) -> Error {
+    let name = format!("{message:?}");
+    let name = name.split(['(', ' ', '{']).next().unwrap_or_default().to_owned();
+    Error::new(ErrorKind::Protocol, format!("the peer sent `{name}` where it has no meaning"))
+}

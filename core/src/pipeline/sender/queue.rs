@@ -1,0 +1,376 @@
+//! The work of a sender: files to cut into chunks and packs of small items, largest first, filled while listing still runs.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, RwLock};
+
+use crate::buffer::SLAB_SIZE;
+use crate::error::Result;
+use crate::protocol::message::FileHeader;
+use crate::store::{Entry, Reader};
+
+/// Files and packs that listing may be ahead of the streams: bounds memory whatever the number of files.
+const AHEAD: usize = 2048;
+
+const BLOCK: u64 = SLAB_SIZE as u64;
+
+/// The least bytes of a chunk at the end of the work, where chunks are cut finer.
+const TAIL_CHUNK: u64 = 1 << 20;
+
+/// A file that is sent in chunks.
+pub(crate) struct SourceFile {
+    /// What the receiver is told about it.
+    pub(crate) header: FileHeader,
+    /// The entry as it was listed, to notice changes.
+    pub(crate) entry: Entry,
+    /// How often this file was begun before because its source changed.
+    pub(crate) attempt: u32,
+    /// Bytes not yet acknowledged.
+    pub(crate) unacknowledged: AtomicU64,
+    /// Chunks in flight.
+    pub(crate) in_flight: AtomicU16,
+    /// Whether it is given up: what is left of it is not sent.
+    pub(crate) abandoned: AtomicBool,
+    /// Opened by the first chunk, closed when the file is settled.
+    pub(crate) reader: RwLock<Option<Arc<dyn Reader>>>,
+}
+
+/// A small item that travels whole in a pack.
+#[derive(Debug, Clone)]
+pub(crate) struct PackItem {
+    /// What the receiver is told; size and digests are filled in when it is read.
+    pub(crate) header: FileHeader,
+    /// The entry as it was listed.
+    pub(crate) entry: Entry,
+}
+
+/// One piece of work.
+pub(crate) enum Unit {
+    /// A contiguous range of one file.
+    Chunk(Arc<SourceFile>, Range<u64>),
+    /// Small items of one frame.
+    Pack(Vec<PackItem>),
+}
+
+/// What a worker gets when it asks for work.
+pub(crate) enum Next {
+    /// Something to do.
+    Unit(Unit),
+    /// Nothing at present; ask again.
+    Nothing,
+}
+
+/// How chunks are cut at this moment.
+#[derive(Clone, Copy)]
+pub(crate) struct Cut {
+    /// Bytes of a chunk.
+    pub(crate) chunk: u64,
+    /// Chunks of one file in flight.
+    pub(crate) parallelism: u16,
+    /// Workers that share what is left.
+    pub(crate) concurrency: u16,
+}
+
+/// The shared queue.
+#[derive(Default)]
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// By remaining bytes, then number: the last is the largest.
+    files: BTreeMap<(u64, u32), Remaining>,
+    packs: VecDeque<Vec<PackItem>>,
+    bytes: u64,
+    items: u64,
+    complete: bool,
+    closed: bool,
+}
+
+struct Remaining {
+    file: Arc<SourceFile>,
+    ranges: VecDeque<Range<u64>>,
+}
+
+impl Remaining {
+    fn bytes(&self) -> u64 {
+        self.ranges.iter().map(|range| range.end - range.start).sum()
+    }
+}
+
+impl Queue {
+    /// Adds a file's ranges, waiting while listing is far enough ahead; returns false when the queue is closed.
+    pub(crate) fn add_file(&self, file: Arc<SourceFile>, ranges: Vec<Range<u64>>) -> bool {
+        let mut state = self.state.lock();
+        self.changed.wait_while(&mut state, |state| !state.closed && state.files.len() >= AHEAD);
+        state.items += 1;
+        state.insert(file, ranges.into());
+        self.changed.notify_all();
+        !state.closed
+    }
+
+    /// Adds a pack of `bytes` in all, waiting likewise.
+    pub(crate) fn add_pack(&self, pack: Vec<PackItem>, bytes: u64) -> bool {
+        let mut state = self.state.lock();
+        self.changed.wait_while(&mut state, |state| !state.closed && state.packs.len() >= AHEAD / 8);
+        state.items += pack.len() as u64;
+        state.bytes += bytes;
+        state.packs.push_back(pack);
+        self.changed.notify_all();
+        !state.closed
+    }
+
+    /// Puts back work of a lost stream, without waiting.
+    pub(crate) fn put_back(&self, unit: Unit) {
+        let mut state = self.state.lock();
+        match unit {
+            Unit::Chunk(file, range) => state.put_back(file, range),
+            Unit::Pack(pack) => {
+                state.bytes += pack.iter().map(|item| item.header.size).sum::<u64>();
+                state.items += pack.len() as u64;
+                state.packs.push_front(pack);
+            }
+        }
+        self.changed.notify_all();
+    }
+
+    /// Takes the largest work there is, waiting at most `patience` for some.
+    pub(crate) fn take(&self, cut: Cut, patience: Duration) -> Next {
+        let mut state = self.state.lock();
+        if let Some(unit) = state.take(cut) {
+            self.changed.notify_all();
+            return Next::Unit(unit);
+        }
+        if !state.closed {
+            self.changed.wait_for(&mut state, patience);
+        }
+        match state.take(cut) {
+            Some(unit) => {
+                self.changed.notify_all();
+                Next::Unit(unit)
+            }
+            None => Next::Nothing,
+        }
+    }
+
+    /// Listing has ended.
+    pub(crate) fn complete(&self) {
+        self.state.lock().complete = true;
+        self.changed.notify_all();
+    }
+
+    /// Nothing is handed out or waited for any more.
+    pub(crate) fn close(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        state.files.clear();
+        state.packs.clear();
+        self.changed.notify_all();
+    }
+
+    /// Whether listing has ended and everything was handed out.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        let state = self.state.lock();
+        state.complete && state.files.is_empty() && state.packs.is_empty()
+    }
+
+    /// Bytes and items waiting; `None` while listing goes on.
+    pub(crate) fn left(&self) -> Option<(u64, u64)> {
+        let state = self.state.lock();
+        state.complete.then_some((state.bytes, state.items))
+    }
+
+    /// Takes out what is left of a file that is given up.
+    pub(crate) fn drop_file(&self, number: u32) {
+        let mut state = self.state.lock();
+        let keys: Vec<_> = state.files.keys().filter(|key| key.1 == number).copied().collect();
+        for key in keys {
+            state.remove(key);
+        }
+        self.changed.notify_all();
+    }
+}
+
+impl State {
+    fn insert(&mut self, file: Arc<SourceFile>, ranges: VecDeque<Range<u64>>) {
+        let remaining = Remaining { file, ranges };
+        let bytes = remaining.bytes();
+        if bytes > 0 {
+            self.bytes += bytes;
+            self.files.insert((bytes, remaining.file.header.file), remaining);
+        }
+    }
+
+    fn remove(&mut self, key: (u64, u32)) -> Option<Remaining> {
+        let remaining = self.files.remove(&key)?;
+        self.bytes -= key.0;
+        Some(remaining)
+    }
+
+    fn put_back(&mut self, file: Arc<SourceFile>, range: Range<u64>) {
+        let key = self.files.keys().find(|key| key.1 == file.header.file).copied();
+        let mut ranges = key.and_then(|key| self.remove(key)).map(|remaining| remaining.ranges).unwrap_or_default();
+        if key.is_none() {
+            self.items += 1;
+        }
+        ranges.push_front(range);
+        self.insert(file, ranges);
+    }
+
+    fn take(&mut self, cut: Cut) -> Option<Unit> {
+        let allowed = |remaining: &Remaining| {
+            cut.parallelism == u16::MAX || remaining.file.in_flight.load(Ordering::Relaxed) < cut.parallelism
+        };
+        let Some(key) = self.files.iter().rev().find(|(_, remaining)| allowed(remaining)).map(|(key, _)| *key) else {
+            let pack = self.packs.pop_front()?;
+            self.bytes = self.bytes.saturating_sub(pack.iter().map(|item| item.header.size).sum());
+            self.items = self.items.saturating_sub(pack.len() as u64);
+            return Some(Unit::Pack(pack));
+        };
+        let chunk = self.chunk(cut);
+        let mut remaining = self.remove(key)?;
+        let first = remaining.ranges.pop_front()?;
+        // Chunks begin and end at block borders, for digests are per block.
+        let end = first.end.min((first.start / BLOCK * BLOCK).saturating_add(chunk.max(BLOCK)));
+        if end < first.end {
+            remaining.ranges.push_front(end..first.end);
+        }
+        let file = Arc::clone(&remaining.file);
+        if remaining.ranges.is_empty() {
+            self.items = self.items.saturating_sub(1);
+        } else {
+            self.insert(remaining.file, remaining.ranges);
+        }
+        file.in_flight.fetch_add(1, Ordering::Relaxed);
+        Some(Unit::Chunk(file, first.start..end))
+    }
+
+    /// The chunk size of this moment: near the end of the work it shrinks so that no stream idles while another finishes a large one.
+    fn chunk(&self, cut: Cut) -> u64 {
+        if !self.complete {
+            return cut.chunk;
+        }
+        let share = self.bytes / (2 * u64::from(cut.concurrency.max(1)));
+        cut.chunk.min(share.max(TAIL_CHUNK) / BLOCK * BLOCK)
+    }
+}
+
+impl SourceFile {
+    /// The open file; the first caller opens it.
+    pub(crate) fn reader(&self, open: impl FnOnce() -> Result<Box<dyn Reader>>) -> Result<Arc<dyn Reader>> {
+        if let Some(reader) = self.reader.read().as_ref() {
+            return Ok(Arc::clone(reader));
+        }
+        let mut place = self.reader.write();
+        if let Some(reader) = place.as_ref() {
+            return Ok(Arc::clone(reader));
+        }
+        let reader: Arc<dyn Reader> = Arc::from(open()?);
+        *place = Some(Arc::clone(&reader));
+        Ok(reader)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::path::RelativePath;
+    use crate::pipeline::ranges::Ranges;
+    use crate::protocol::message::{ItemKind, Key};
+    use crate::store::EntryKind;
+
+    fn file(number: u32, size: u64) -> Arc<SourceFile> {
+        let header = FileHeader {
+            file: number,
+            path: b"f".to_vec(),
+            kind: ItemKind::File,
+            size,
+            modified_ns: None,
+            mode: None,
+            identity: Key([0; 16]),
+            target: None,
+            crc64nvme: 0,
+            blake3: None,
+            sparse: false,
+        };
+        let path = RelativePath::from_user("f").unwrap();
+        let entry = Entry { path, kind: EntryKind::File, size, modified_ns: None, mode: None, version: None, sparse: false };
+        Arc::new(SourceFile {
+            header,
+            entry,
+            attempt: 0,
+            unacknowledged: AtomicU64::new(size),
+            in_flight: AtomicU16::new(0),
+            abandoned: AtomicBool::new(false),
+            reader: RwLock::new(None),
+        })
+    }
+
+    fn cut(chunk: u64) -> Cut {
+        Cut { chunk, parallelism: u16::MAX, concurrency: 4 }
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_is_in_exactly_one_chunk(
+            sizes in prop::collection::vec(1u64..40_000_000, 1..5),
+            chunk in 300_000u64..20_000_000,
+            lose_every in 2usize..7,
+        ) {
+            let queue = Queue::default();
+            for (number, size) in (1u32..).zip(&sizes) {
+                queue.add_file(file(number, *size), vec![0..*size]);
+            }
+            queue.complete();
+            let mut seen: Vec<Ranges> = sizes.iter().map(|_| Ranges::default()).collect();
+            let (mut taken, mut lost) = (0, 0);
+            while let Next::Unit(Unit::Chunk(file, range)) = queue.take(cut(chunk), Duration::ZERO) {
+                taken += 1;
+                prop_assert_eq!(range.start % BLOCK, 0);
+                if taken % lose_every == 0 && lost < 20 {
+                    lost += 1;
+                    queue.put_back(Unit::Chunk(file, range));
+                    continue;
+                }
+                let ranges = &mut seen[file.header.file as usize - 1];
+                let before = ranges.covered();
+                ranges.insert(range.start, range.end);
+                prop_assert_eq!(ranges.covered(), before + range.end - range.start);
+            }
+            for (ranges, size) in seen.iter().zip(&sizes) {
+                prop_assert!(ranges.is_complete(*size));
+            }
+            prop_assert!(queue.is_exhausted());
+            prop_assert_eq!(queue.left(), Some((0, 0)));
+        }
+    }
+
+    #[test]
+    fn the_largest_file_comes_first() {
+        let queue = Queue::default();
+        for (number, size) in [(1, 5 << 20), (2, 9 << 20), (3, 7 << 20)] {
+            queue.add_file(file(number, size), vec![0..size]);
+        }
+        let Next::Unit(Unit::Chunk(first, _)) = queue.take(cut(64 << 20), Duration::ZERO) else { panic!() };
+        assert_eq!(first.header.file, 2);
+    }
+
+    #[test]
+    fn parallelism_bounds_the_chunks_of_one_file() {
+        let queue = Queue::default();
+        queue.add_file(file(1, 64 << 20), vec![0..64 << 20]);
+        let cut = Cut { parallelism: 1, ..cut(1 << 20) };
+        let Next::Unit(Unit::Chunk(file, _)) = queue.take(cut, Duration::ZERO) else { panic!() };
+        assert!(matches!(queue.take(cut, Duration::ZERO), Next::Nothing));
+        file.in_flight.fetch_sub(1, Ordering::Relaxed);
+        assert!(matches!(queue.take(cut, Duration::ZERO), Next::Unit(_)));
+    }
+}

@@ -1,0 +1,221 @@
+//! How items are settled: acknowledged, closed and published, failed, or begun again because their source changed.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::error::{Error, ErrorKind};
+use crate::path::RelativePath;
+use crate::pipeline::sender::feed::SMALL;
+use crate::pipeline::sender::outstanding::Tag;
+use crate::pipeline::sender::queue::{PackItem, SourceFile, Unit};
+use crate::pipeline::sender::read::{changed, is_unchanged};
+use crate::pipeline::sender::{Pending, Shared};
+use crate::protocol::message::{Ack, Complete, DoneItem, Failed, ItemFailed, Listed, Message, Skipped};
+
+/// How often a file that changes under the transfer is begun again.
+const ATTEMPTS: u32 = 3;
+
+impl Shared {
+    /// Sends a message; a broken control channel ends the half.
+    pub(crate) fn send(&self, message: &Message) {
+        if let Err(error) = self.control.send(message) {
+            self.stop.set(Some(self.control.failure().unwrap_or(error)));
+        }
+    }
+
+    pub(crate) fn pend(&self, number: u32, item: Pending) {
+        self.pending.lock().insert(number, item);
+    }
+
+    pub(crate) fn is_pending(&self, number: u32) -> bool {
+        self.pending.lock().contains_key(&number)
+    }
+
+    pub(crate) fn acknowledged(&self, ack: Ack) {
+        for done in ack.done {
+            self.done(&done);
+        }
+        for failed in ack.failed {
+            self.failed_at_receiver(failed);
+        }
+        for (stream, count) in ack.streams {
+            for tag in self.outstanding.acknowledged(stream, count) {
+                self.settle(tag);
+            }
+        }
+        for stream in ack.lost {
+            self.requeue(stream);
+        }
+        self.finish_if_settled();
+    }
+
+    fn settle(&self, tag: Tag) {
+        let Tag::Data { file, range, .. } = tag else { return };
+        let length = range.end - range.start;
+        if let Some(account) = &self.account {
+            account.verified(length);
+        }
+        if file.unacknowledged.fetch_sub(length, Ordering::SeqCst) == length {
+            self.close(&file);
+        }
+    }
+
+    /// Everything of a file is at the receiver: it may be published if the source is still what was read.
+    fn close(&self, file: &Arc<SourceFile>) {
+        let Some(reader) = file.reader.write().take() else { return };
+        match is_unchanged(reader.as_ref(), &file.entry) {
+            Ok(true) => self.send(&Message::Close(vec![file.header.file])),
+            Ok(false) => self.source_failed(file, changed(&file.entry, "it changed while it was sent")),
+            Err(error) => self.source_failed(file, error),
+        }
+    }
+
+    fn done(&self, done: &DoneItem) {
+        let Some(item) = self.pending.lock().remove(&done.file) else { return };
+        let Some(account) = &self.account else { return };
+        match item {
+            Pending::File(file) => account.done(&file.header, done),
+            Pending::Item(header) => {
+                account.verified(header.size);
+                account.done(&header, done);
+            }
+        }
+    }
+
+    fn failed_at_receiver(&self, failed: ItemFailed) {
+        let Some(item) = self.pending.lock().remove(&failed.file) else { return };
+        if let Pending::File(file) = &item {
+            self.give_up(file);
+        }
+        if let Some(account) = &self.account {
+            let path = match &item {
+                Pending::File(file) => &file.header.path,
+                Pending::Item(header) => &header.path,
+            };
+            account.failed(path, &failed.failed.into());
+        }
+    }
+
+    fn give_up(&self, file: &SourceFile) {
+        file.abandoned.store(true, Ordering::Relaxed);
+        self.queue.drop_file(file.header.file);
+        *file.reader.write() = None;
+    }
+
+    /// A file of chunks cannot be read, or is not what it was: it is begun again if it changed, else it failed.
+    pub(crate) fn source_failed(&self, file: &Arc<SourceFile>, error: Error) {
+        if self.pending.lock().remove(&file.header.file).is_none() {
+            return;
+        }
+        self.give_up(file);
+        self.send(&Message::Abandon(file.header.file));
+        if error.kind() == ErrorKind::SourceChanged && file.attempt + 1 < ATTEMPTS && self.begin_again(file) {
+            self.retried(&file.header.path, &error);
+        } else {
+            self.report(file.header.file, &file.header.path, &error);
+        }
+        self.finish_if_settled();
+    }
+
+    fn begin_again(&self, file: &SourceFile) -> bool {
+        let (Ok(entry), Ok(path)) =
+            (self.store.stat(&file.entry.path), RelativePath::from_bytes(&file.header.path))
+        else {
+            return false;
+        };
+        let size = entry.size;
+        let again = self.source_file(entry, &path, file.attempt + 1, &[(0, size)]);
+        if size == 0 {
+            self.pending.lock().insert(again.header.file, Pending::Item(again.header.clone()));
+            let item = PackItem { header: again.header.clone(), entry: again.entry.clone() };
+            self.queue.put_back(Unit::Pack(vec![item]));
+        } else {
+            self.queue.put_back(Unit::Chunk(again, 0..size));
+        }
+        true
+    }
+
+    /// A small item that no longer fits beside the others of its pack.
+    pub(crate) fn send_alone(&self, item: PackItem) {
+        if item.entry.size <= SMALL {
+            self.queue.put_back(Unit::Pack(vec![item]));
+            return;
+        }
+        self.pending.lock().remove(&item.header.file);
+        if let Ok(path) = RelativePath::from_bytes(&item.header.path) {
+            let size = item.entry.size;
+            let file = self.source_file(item.entry, &path, 0, &[(0, size)]);
+            self.queue.put_back(Unit::Chunk(file, 0..size));
+        }
+    }
+
+    /// An item failed at the source; `number` is 0 if it never got one.
+    pub(crate) fn item_failed(&self, number: u32, path: &[u8], error: &Error) {
+        self.pending.lock().remove(&number);
+        self.report(number, path, error);
+        self.finish_if_settled();
+    }
+
+    fn report(&self, number: u32, path: &[u8], error: &Error) {
+        self.intact.store(false, Ordering::SeqCst);
+        match &self.account {
+            Some(account) => account.failed(path, error),
+            None => self.send(&Message::ItemFailed(ItemFailed { file: number, path: path.to_vec(), failed: error.into() })),
+        }
+    }
+
+    pub(crate) fn retried(&self, path: &[u8], error: &Error) {
+        match &self.account {
+            Some(account) => account.retried(String::from_utf8_lossy(path), error, 0),
+            None => {
+                let failed = Failed::from(error);
+                self.send(&Message::Retried(ItemFailed { file: 0, path: path.to_vec(), failed }));
+            }
+        }
+    }
+
+    pub(crate) fn resumed(&self, bytes: u64) {
+        if let Some(account) = &self.account {
+            account.resumed(bytes);
+        }
+    }
+
+    pub(crate) fn skipped(&self, skipped: &[Skipped]) {
+        match &self.account {
+            Some(account) => skipped.iter().for_each(|skipped| account.left_out(skipped)),
+            None => self.send(&Message::Skipped(skipped.to_vec())),
+        }
+    }
+
+    pub(crate) fn listed(&self, listed: Listed) {
+        match &self.account {
+            Some(account) => account.listed(listed),
+            None => self.send(&Message::Listed(listed)),
+        }
+    }
+
+    /// A stream broke: what it had not delivered is sent on the others.
+    pub(crate) fn requeue(&self, stream: u16) {
+        for unit in self.outstanding.lost(stream) {
+            self.queue.put_back(unit);
+        }
+    }
+
+    /// Tells the receiver when every planned item is settled; once.
+    pub(crate) fn finish_if_settled(&self) {
+        let settled = self.planned.load(Ordering::SeqCst) && self.pending.lock().is_empty();
+        if settled && !self.finishing.swap(true, Ordering::SeqCst) {
+            self.send(&Message::Finish(self.intact.load(Ordering::SeqCst)));
+        }
+    }
+
+    pub(crate) fn completed(&self, complete: &Complete) {
+        if let Some(account) = &self.account {
+            account.removed(complete.removed);
+            for failed in &complete.failed {
+                account.failed(&failed.path, &failed.failed.clone().into());
+            }
+        }
+        self.complete.store(true, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,164 @@
+//! The network stage at the sender: one worker for each stream, which also reads where the stages are fused.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::buffer::Slab;
+use crate::error::Result;
+use crate::link::{Frame, FrameSink};
+use crate::pipeline::sender::outstanding::Tag;
+use crate::pipeline::sender::queue::Next;
+use crate::pipeline::sender::read::{Tagged, UnitReader};
+use crate::pipeline::sender::{PATIENCE, Shared};
+use crate::protocol::frame::{FrameHeader, FrameKind, crc32c};
+use crate::protocol::message::{FileHeader, ItemKind};
+
+/// An idle stream says that it lives this often.
+const PING_EVERY: Duration = Duration::from_secs(20);
+
+/// How many files a stream remembers having opened; forgetting one only costs a second `Open`.
+const OPENED_KEPT: usize = 4096;
+
+/// Sends on one stream until it is surplus, the session is complete, or it breaks; what it had not delivered goes to the others.
+pub(crate) fn run(shared: &Shared, number: u16, sink: Box<dyn FrameSink>) -> Result<()> {
+    let _worker = shared.network.worker();
+    let mut stream = Stream { shared, number, sink, opened: HashSet::new(), reading: None, last_sent: Instant::now() };
+    let outcome = stream.serve();
+    if let Some(reading) = stream.reading.take() {
+        shared.put_back(reading.into_rest());
+    }
+    shared.count_tcp(number, stream.sink.as_ref(), true);
+    if outcome.is_err() {
+        shared.requeue(number);
+    }
+    outcome
+}
+
+struct Stream<'a> {
+    shared: &'a Shared,
+    number: u16,
+    sink: Box<dyn FrameSink>,
+    opened: HashSet<u32>,
+    reading: Option<UnitReader>,
+    last_sent: Instant,
+}
+
+impl Stream<'_> {
+    fn serve(&mut self) -> Result<()> {
+        let shared = self.shared;
+        let mut fused_worker = None;
+        loop {
+            if shared.complete.load(Ordering::Relaxed) || shared.streams.is_surplus(self.number) {
+                return self.sink.finish();
+            }
+            if shared.stop.is_set() {
+                return Ok(());
+            }
+            let fused = shared.fused.load(Ordering::Relaxed);
+            if fused != fused_worker.is_some() {
+                fused_worker = fused.then(|| shared.read.worker());
+            }
+            match self.next(fused) {
+                Some(tagged) => self.send(tagged)?,
+                None => self.keep_alive()?,
+            }
+        }
+    }
+
+    fn next(&mut self, fused: bool) -> Option<Tagged> {
+        let shared = self.shared;
+        if let Some(reading) = &mut self.reading {
+            if let Some(tagged) = reading.next(shared) {
+                return Some(tagged);
+            }
+            self.reading = None;
+        }
+        if shared.outstanding.chunks(self.number) >= usize::from(shared.pipelining.load(Ordering::Relaxed)) {
+            shared.stop.wait(Duration::from_millis(1));
+            return None;
+        }
+        let buffered = shared.frames.pop(if fused { Duration::ZERO } else { PATIENCE });
+        if buffered.is_some() || !fused {
+            return buffered;
+        }
+        let Next::Unit(unit) = shared.queue.take(shared.cut(), PATIENCE) else { return None };
+        self.reading = Some(UnitReader::new(unit));
+        self.reading.as_mut()?.next(shared)
+    }
+
+    fn send(&mut self, (frame, tag): Tagged) -> Result<()> {
+        let shared = self.shared;
+        if let Tag::Data { file, .. } = &tag {
+            if self.opened.len() >= OPENED_KEPT {
+                self.opened.clear();
+            }
+            if self.opened.insert(file.header.file) {
+                self.put(open(&file.header), Tag::Other)?;
+            }
+        }
+        let wait = shared.limiter.book(frame.header.wire_length(), Instant::now());
+        if !wait.is_zero() && shared.stop.wait(wait) {
+            return Ok(());
+        }
+        let (length, content) = (frame.header.wire_length() as u64, content_of(&frame, &tag));
+        self.put(frame, tag)?;
+        shared.sent.fetch_add(content, Ordering::Relaxed);
+        shared.network.add_bytes(length);
+        if let Some(account) = &shared.account {
+            account.sent(content);
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, frame: Frame, tag: Tag) -> Result<()> {
+        self.shared.outstanding.sending(self.number, tag);
+        let begun = Instant::now();
+        self.sink.send(frame)?;
+        self.shared.network.add_busy(begun.elapsed());
+        if begun.duration_since(self.last_sent) > Duration::from_millis(100) {
+            self.shared.count_tcp(self.number, self.sink.as_ref(), false);
+            self.last_sent = begun;
+        }
+        Ok(())
+    }
+
+    fn keep_alive(&mut self) -> Result<()> {
+        if self.last_sent.elapsed() > PING_EVERY {
+            let ping = Frame { header: FrameHeader::empty(FrameKind::Ping), payload: None };
+            self.put(ping, Tag::Other)?;
+            self.last_sent = Instant::now();
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of files that a frame carries, without headers and holes.
+fn content_of(frame: &Frame, tag: &Tag) -> u64 {
+    match tag {
+        Tag::Pack(items) => items.iter().filter(|item| item.header.kind == ItemKind::File).map(|item| item.header.size).sum(),
+        _ => frame.header.wire_length() as u64,
+    }
+}
+
+/// The frame that introduces a file on a stream.
+fn open(file: &FileHeader) -> Frame {
+    let payload = minicbor::to_vec(file).expect("writing to memory cannot fail");
+    let mut header = FrameHeader::empty(FrameKind::Open);
+    header.file = file.file;
+    header.length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+    header.payload_crc32c = crc32c(&payload);
+    Frame { header, payload: Some(Slab::detached(payload)) }
+}
+
+impl Shared {
+    /// Keeps a stream's TCP counters; of a stream that ended, the counts stay and the rates go.
+    fn count_tcp(&self, number: u16, sink: &dyn FrameSink, ended: bool) {
+        if let Some(mut tcp) = sink.tcp() {
+            if ended {
+                (tcp.rtt_us, tcp.delivery_rate) = (0, 0);
+            }
+            self.tcp.lock().insert(number, tcp);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The live streams of a half: who they are, how many there should be, and how to break them.
+
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
+
+use crate::error::{Error, Result};
+use crate::link::Breaker;
+
+/// The streams of one half.
+#[derive(Default)]
+pub(crate) struct Streams {
+    target: AtomicU16,
+    ended: AtomicU64,
+    live: Mutex<Vec<Live>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    last_error: Mutex<Option<Error>>,
+}
+
+struct Live {
+    number: u16,
+    breaker: Breaker,
+}
+
+impl Streams {
+    /// How many there should be.
+    pub(crate) fn set_target(&self, target: u16) {
+        self.target.store(target, Ordering::Relaxed);
+    }
+
+    pub(crate) fn target(&self) -> u16 {
+        self.target.load(Ordering::Relaxed)
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> u16 {
+        u16::try_from(self.live.lock().len()).unwrap_or(u16::MAX)
+    }
+
+    /// Whether this stream is beyond the target: the oldest ones stay.
+    pub(crate) fn is_surplus(&self, number: u16) -> bool {
+        let target = usize::from(self.target());
+        self.live.lock().iter().position(|live| live.number == number).is_none_or(|place| place >= target)
+    }
+
+    /// Runs a stream on its own thread until `body` returns.
+    pub(crate) fn run(
+        self: &std::sync::Arc<Self>,
+        number: u16,
+        breaker: Breaker,
+        body: impl FnOnce() -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        self.live.lock().push(Live { number, breaker });
+        let streams = std::sync::Arc::clone(self);
+        let thread = std::thread::Builder::new().name(format!("edt-stream-{number}")).spawn(move || {
+            let outcome = body();
+            streams.live.lock().retain(|live| live.number != number);
+            if let Err(error) = outcome {
+                *streams.last_error.lock() = Some(error);
+            }
+            streams.ended.fetch_add(1, Ordering::Relaxed);
+        });
+        match thread {
+            Ok(thread) => {
+                let mut threads = self.threads.lock();
+                threads.retain(|thread| !thread.is_finished());
+                threads.push(thread);
+                Ok(())
+            }
+            Err(cause) => {
+                self.live.lock().retain(|live| live.number != number);
+                Err(Error::io("could not start a thread for a stream", &cause))
+            }
+        }
+    }
+
+    /// The error of the stream that broke last; each is told once.
+    pub(crate) fn take_error(&self) -> Option<Error> {
+        self.last_error.lock().take()
+    }
+
+    /// Breaks all streams.
+    pub(crate) fn break_all(&self) {
+        for live in self.live.lock().iter() {
+            (live.breaker)();
+        }
+    }
+
+    /// Waits for the threads of all streams.
+    pub(crate) fn join(&self) {
+        let threads: Vec<_> = self.threads.lock().drain(..).collect();
+        for thread in threads {
+            let _ = thread.join();
+        }
+    }
+}

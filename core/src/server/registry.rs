@@ -1,0 +1,92 @@
+//! The sessions of a server: which half each one runs, and which transfer each half receives.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::link::{IncomingStream, StreamEnd};
+use crate::pipeline::half::Half;
+use crate::protocol::TransferId;
+use crate::protocol::handshake::SessionId;
+
+/// How long a stream may be ahead of the message that begins its transfer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Running sessions.
+#[derive(Default)]
+pub(super) struct Registry {
+    sessions: Mutex<HashMap<SessionId, Slot>>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Slot {
+    half: Option<Half>,
+    transfer: Option<TransferId>,
+}
+
+impl Registry {
+    pub(super) fn count(&self) -> usize {
+        self.sessions.lock().len()
+    }
+
+    pub(super) fn add(&self, session: SessionId) {
+        self.sessions.lock().insert(session, Slot::default());
+    }
+
+    pub(super) fn remove(&self, session: SessionId) {
+        self.sessions.lock().remove(&session);
+        self.changed.notify_all();
+    }
+
+    /// Ends another session that receives the same transfer: its caller has come back before the server noticed that it was gone.
+    pub(super) fn supersede(&self, transfer: TransferId) -> Result<()> {
+        let mut sessions = self.sessions.lock();
+        let same = |slot: &Slot| slot.transfer == Some(transfer);
+        for slot in sessions.values().filter(|slot| same(slot)) {
+            if let Some(half) = &slot.half {
+                half.stop().set(Some(Error::new(ErrorKind::ConnectionLost, "the same transfer began again")));
+            }
+        }
+        let timed_out = self
+            .changed
+            .wait_while_for(&mut sessions, |sessions| sessions.values().any(same), PATIENCE)
+            .timed_out();
+        if timed_out {
+            return Err(Error::new(ErrorKind::ConnectionLost, "the same transfer is still running on the server"));
+        }
+        Ok(())
+    }
+
+    /// Gives a session its half, so that its streams can be attached.
+    pub(super) fn set(&self, session: SessionId, half: Half, transfer: Option<TransferId>) {
+        if let Some(slot) = self.sessions.lock().get_mut(&session) {
+            *slot = Slot { half: Some(half), transfer };
+        }
+        self.changed.notify_all();
+    }
+
+    /// Hands a stream to the half of its session.
+    pub(super) fn attach(&self, session: SessionId, stream: IncomingStream, most: u16) -> Result<()> {
+        let mut sessions = self.sessions.lock();
+        let waiting = |sessions: &mut HashMap<SessionId, Slot>| {
+            sessions.get(&session).is_some_and(|slot| slot.half.is_none())
+        };
+        self.changed.wait_while_for(&mut sessions, waiting, PATIENCE);
+        let half = sessions.get(&session).and_then(|slot| slot.half.clone());
+        drop(sessions);
+        let Some(half) = half else {
+            return Err(Error::new(ErrorKind::Protocol, "a stream came to a session that moves nothing"));
+        };
+        if half.streams().count() >= most {
+            return Err(Error::new(ErrorKind::Refused, "a session has as many streams as the server allows"));
+        }
+        match (half, stream.end) {
+            (Half::Sender(sender), StreamEnd::Sink(sink)) => sender.attach(stream.number, sink),
+            (Half::Receiver(receiver), StreamEnd::Source(source)) => receiver.attach(stream.number, source),
+            _ => Err(Error::new(ErrorKind::Protocol, "a stream goes the other way than its transfer")),
+        }
+    }
+}

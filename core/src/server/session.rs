@@ -1,0 +1,146 @@
+//! One session of a server: requests about files, then at most one transfer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::RecvTimeoutError;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::link::acceptor::ControlSession;
+use crate::link::{Control, ControlSender};
+use crate::options::{Access, Symlinks};
+use crate::path::RelativePath;
+use crate::pipeline::half::Half;
+use crate::pipeline::receiver::{Receiver, ReceiverParts};
+use crate::pipeline::sender::{Sender, SenderParts};
+use crate::protocol::message::{Direction, Message, Start};
+use crate::server::{Shared, leaving};
+use crate::store::Store;
+use crate::store::local::LocalStore;
+
+/// How often the caller hears the meters of the server's half.
+const METERS_EVERY: Duration = Duration::from_millis(100);
+
+/// Tells a caller why it is not served.
+pub(super) fn refuse(control: &Control, error: &Error) -> Result<()> {
+    control.sender.send(&Message::Fail(error.into()))?;
+    control.sender.close();
+    Err(error.clone())
+}
+
+impl Shared {
+    /// Serves one caller until it leaves, its transfer ends, or the server does.
+    pub(super) fn session(&self, session: ControlSession) -> Result<()> {
+        self.registry.add(session.session);
+        tracing::info!(peer = %session.peer, "a session began");
+        let control = &session.control;
+        loop {
+            match control.receiver.recv_timeout(Duration::from_millis(200)) {
+                Ok(Message::Start(start)) => {
+                    let outcome = self.transfer(&session, &start);
+                    if let Err(error) = &outcome {
+                        let _ = control.sender.send(&Message::Fail(error.into()));
+                    }
+                    return outcome;
+                }
+                Ok(Message::Request(request)) => self.answer(control, request)?,
+                Ok(other) => return refuse(control, &crate::pipeline::sender::unexpected(&other)),
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) if self.ending.is_set() => return refuse(control, &leaving()),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    fn transfer(&self, session: &ControlSession, start: &Start) -> Result<()> {
+        let half = match start.direction {
+            Direction::Upload => {
+                self.writable()?;
+                self.registry.supersede(start.transfer)?;
+                Half::Receiver(Arc::new(self.receiver(start, &session.control.sender)?))
+            }
+            Direction::Download => Half::Sender(Arc::new(self.sender(start, &session.control.sender)?)),
+        };
+        half.tune(&start.tune);
+        let transfer = (start.direction == Direction::Upload).then_some(start.transfer);
+        self.registry.set(session.session, half.clone(), transfer);
+        let outcome = std::thread::scope(|scope| {
+            let meters = scope.spawn(|| self.watch(&half, &session.control.sender));
+            let outcome = self.drive(&half, &session.control);
+            half.stop().set(None);
+            let _ = meters.join();
+            outcome
+        });
+        half.close();
+        if outcome.is_ok() {
+            self.await_goodbye(&session.control);
+        }
+        outcome
+    }
+
+    fn drive(&self, half: &Half, control: &Control) -> Result<()> {
+        if let Half::Receiver(receiver) = half {
+            receiver.prepare()?;
+        }
+        half.pump(control, Some)
+    }
+
+    /// Tells the caller the meters, and ends the half when the server ends.
+    fn watch(&self, half: &Half, control: &ControlSender) {
+        while !half.stop().wait(METERS_EVERY) {
+            if self.ending.is_set() {
+                half.stop().set(Some(leaving()));
+            }
+            if control.send(&Message::Meters(half.meters())).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// The caller closes a complete session: only then has it heard everything.
+    fn await_goodbye(&self, control: &Control) {
+        while !self.ending.is_set() {
+            if let Err(RecvTimeoutError::Disconnected) = control.receiver.recv_timeout(Duration::from_millis(100)) {
+                return;
+            }
+        }
+    }
+
+    /// An error if clients may not change anything.
+    pub(super) fn writable(&self) -> Result<()> {
+        if self.options.access == Access::ReadWrite {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Refused, "the server is read-only")
+            .with_hint("ask its operator to start it without --read-only"))
+    }
+
+    fn receiver(&self, start: &Start, control: &ControlSender) -> Result<Receiver> {
+        Ok(Receiver::new(ReceiverParts {
+            store: Arc::clone(&self.store) as Arc<dyn Store>,
+            destination: RelativePath::from_bytes(&start.destination)?,
+            options: start.receive.clone(),
+            transfer: start.transfer,
+            control: Arc::clone(control),
+            buffer: start.buffer.min(self.options.buffer),
+            account: None,
+        }))
+    }
+
+    fn sender(&self, start: &Start, control: &ControlSender) -> Result<Sender> {
+        let symlinks = match start.send.symlinks {
+            1 => Symlinks::Follow,
+            2 => Symlinks::Skip,
+            _ => Symlinks::Keep,
+        };
+        let store = Arc::new(LocalStore::confined(&self.options.root, symlinks)?);
+        Sender::new(SenderParts {
+            store,
+            options: start.send.clone(),
+            mirror: start.receive.selection == 2,
+            control: Arc::clone(control),
+            buffer: start.buffer.min(self.options.buffer),
+            account: None,
+        })
+    }
+}

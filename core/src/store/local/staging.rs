@@ -1,0 +1,178 @@
+//! The directory `.edt` at the root: temporary and partial files, and journals, in the same file system as the final names.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+use super::place::{Mode, Place};
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::Symlinks;
+use crate::path::RelativePath;
+
+const NAME: &str = ".edt";
+const TEMPORARY: &str = "tmp";
+
+/// Makes, finds and removes what is staged below one root.
+pub(super) struct Staging {
+    places: Mutex<HashMap<String, Arc<Place>>>,
+    umasked: OnceLock<u32>,
+    seed: u64,
+}
+
+/// A file in the staging directory; removed when it is dropped, unless it is a partial file or was moved away.
+pub(super) struct Temporary {
+    pub(super) place: Arc<Place>,
+    pub(super) name: PathBuf,
+    pub(super) kept: bool,
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.kept {
+            let _ = self.place.remove_file(&self.name);
+        }
+    }
+}
+
+impl Staging {
+    pub(super) fn new() -> Self {
+        Self { places: Mutex::default(), umasked: OnceLock::new(), seed: RandomState::new().build_hasher().finish() }
+    }
+
+    /// A file of its own that nobody else names.
+    pub(super) fn temporary(&self, root: &Place) -> io::Result<(File, Temporary)> {
+        let name = PathBuf::from(self.unique());
+        let (place, file) = self.open(root, TEMPORARY, &name, Mode::New)?;
+        Ok((file, Temporary { place, name, kept: false }))
+    }
+
+    /// The partial file of a number below a key; `None` for the key is an error of the caller.
+    pub(super) fn partial(&self, root: &Place, key: &str, number: u64) -> io::Result<(File, Temporary)> {
+        let name = PathBuf::from(number.to_string());
+        let (place, file) = self.open(root, key, &name, Mode::Partial)?;
+        Ok((file, Temporary { place, name, kept: true }))
+    }
+
+    /// The journal of a key, and where it stands.
+    pub(super) fn journal(&self, root: &Place, key: &str) -> io::Result<(Arc<Place>, File)> {
+        self.open(root, key, Path::new("journal"), Mode::Append)
+    }
+
+    /// A place for links that are about to be moved to their names.
+    #[cfg(unix)]
+    pub(super) fn links(&self, root: &Place) -> io::Result<Arc<Place>> {
+        self.forget(TEMPORARY);
+        self.place(root, TEMPORARY)
+    }
+
+    /// Removes what is staged for a key, and the staging directory if nothing else is in it.
+    pub(super) fn discard(&self, root: &Place, key: &str) -> io::Result<()> {
+        self.forget(key);
+        self.forget(TEMPORARY);
+        match root.remove_tree(&below(key)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        // Another transfer may be using them: what is not empty stays.
+        let _ = root.remove_directory(&below(TEMPORARY));
+        let _ = root.remove_directory(Path::new(NAME));
+        Ok(())
+    }
+
+    /// The mode of a new file of this process, 0666 less its umask; asked of the file system because reading a umask sets it.
+    pub(super) fn default_mode(&self, root: &Place) -> u32 {
+        *self.umasked.get_or_init(|| {
+            let probe = below(TEMPORARY).join(self.unique());
+            let probed = root.create_directory(&probe).and_then(|()| root.facts(&probe, Symlinks::Keep));
+            let _ = root.remove_directory(&probe);
+            probed.ok().and_then(|facts| facts.mode).map_or(0o644, |mode| mode & 0o666)
+        })
+    }
+
+    /// A name that no other process and no other call makes.
+    pub(super) fn unique(&self) -> String {
+        static COUNTER: AtomicU64 = AtomicU64::new(0);
+        format!("{:x}-{:x}-{:x}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed), self.seed)
+    }
+
+    fn open(&self, root: &Place, key: &str, name: &Path, mode: Mode) -> io::Result<(Arc<Place>, File)> {
+        let place = self.place(root, key)?;
+        match place.open(name, mode) {
+            // The directory was removed since, with a transfer that ended or by hand.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.forget(key);
+                let place = self.place(root, key)?;
+                place.open(name, mode).map(|file| (place, file))
+            }
+            opened => opened.map(|file| (place, file)),
+        }
+    }
+
+    fn place(&self, root: &Place, key: &str) -> io::Result<Arc<Place>> {
+        if let Some(place) = self.places.lock().get(key) {
+            return Ok(Arc::clone(place));
+        }
+        let place = Arc::new(make(root, key)?);
+        self.places.lock().insert(key.to_owned(), Arc::clone(&place));
+        Ok(place)
+    }
+
+    fn forget(&self, key: &str) {
+        self.places.lock().remove(key);
+    }
+}
+
+fn make(root: &Place, key: &str) -> io::Result<Place> {
+    let path = below(key);
+    let mut attempts = 0;
+    loop {
+        match root.create_private(Path::new(NAME)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                root.create_directory(Path::new(""))?;
+                root.create_private(Path::new(NAME))?;
+            }
+            made => made?,
+        }
+        match root.create_private(&path).and_then(|()| root.below(&path)) {
+            // A transfer that ended removed the directory between the two calls.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && attempts < 8 => attempts += 1,
+            made => return made,
+        }
+    }
+}
+
+fn below(key: &str) -> PathBuf {
+    [NAME, key].iter().collect()
+}
+
+/// Whether a path leads into the staging directory, which no client may name.
+pub(super) fn holds(path: &RelativePath) -> bool {
+    path.components().next().is_some_and(is_staging)
+}
+
+#[cfg(target_os = "linux")]
+fn is_staging(name: &[u8]) -> bool {
+    name == NAME.as_bytes()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_staging(name: &[u8]) -> bool {
+    // File systems of the other systems take `.EDT` for the same name.
+    name.eq_ignore_ascii_case(NAME.as_bytes())
+}
+
+/// Refuses a key that is no plain name or that is taken.
+pub(super) fn check_key(key: &str) -> Result<()> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if key.is_empty() || key.len() > 64 || key == TEMPORARY || !key.bytes().all(plain) {
+        return Err(Error::new(ErrorKind::InvalidInput, format!("could not use the journal key `{}`", key.escape_debug()))
+            .with_cause("a key is 1 to 64 letters, digits, `-` or `_`"));
+    }
+    Ok(())
+}
