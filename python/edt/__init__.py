@@ -35,7 +35,6 @@ from edt.events import (
     Planned,
     Retried,
     Sampled,
-    Stage,
     Totals,
     Tuned,
 )
@@ -84,7 +83,6 @@ __all__ = [
     "ServeOptions",
     "Server",
     "SourceChangedError",
-    "Stage",
     "ThrottledError",
     "Totals",
     "Transfer",

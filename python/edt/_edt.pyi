@@ -7,6 +7,8 @@ from typing import Any, Final, Literal, TypeAlias, final
 from edt.optimizer import Adapter
 from edt.options import Path
 
+__all__ = ["OPTIMIZERS", "Handle", "Report", "Server", "__version__", "list", "main", "remove", "start", "stat"]
+
 _Kind: TypeAlias = Literal["file", "directory", "symlink", "other"]
 _Row: TypeAlias = tuple[str, _Kind, int, int | None, int | None, str | None]
 

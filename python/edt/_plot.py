@@ -1,15 +1,8 @@
-"""Draws a report. Only `Report.plot` imports this, and with it matplotlib."""
+"""Draws a report."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-try:
-    from matplotlib import pyplot
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "could not plot the report: matplotlib is not installed\nhint: pip install 'edt[plot]'", name=error.name
-    ) from error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +14,12 @@ if TYPE_CHECKING:
 
 def draw(report: Report) -> Figure:
     """Draws throughput above concurrency, over the same seconds."""
+    try:
+        from matplotlib import pyplot
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "could not plot the report: matplotlib is not installed\nhint: pip install 'edt[plot]'", name=error.name
+        ) from error
     figure, axes = pyplot.subplots(2, 1, sharex=True, layout="constrained")
     times = [sample.elapsed_s for sample in report.timeline]
     gigabits = [sample.throughput.map(lambda rate: rate * 8 / 1e9) for sample in report.timeline]

@@ -9,9 +9,6 @@ from typing import Any, Literal, TypeAlias
 
 from edt.optimizer import Buffers, Decision, PerStage, decision_of
 
-Stage: TypeAlias = Literal["read", "network", "write"]
-"""A stage of the pipeline."""
-
 
 @dataclass(frozen=True)
 class Planned:
@@ -80,7 +77,7 @@ class Sampled:
     """Retransmitted share of the segments sent."""
     totals: Totals
     """The work so far."""
-    bottleneck: Stage | None
+    bottleneck: Literal["read", "network", "write"] | None
     """Which stage limits at present."""
 
 

@@ -6,9 +6,10 @@ import html
 import json
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from edt.events import Failure, Sampled, Stage, Totals, Tuned, sampled_of, tuned_of
+from edt import _plot
+from edt.events import Failure, Sampled, Totals, Tuned, sampled_of, tuned_of
 from edt.options import Path
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Report:
     """One entry an interval; thinned evenly when a transfer is very long."""
     decisions: list[Tuned]
     """Every decision with its reason; thinned like the timeline."""
-    bottleneck: Stage | None
+    bottleneck: Literal["read", "network", "write"] | None
     """The stage that limited most of the time, if one did."""
     advice: list[str]
     """What would help, for people."""
@@ -99,8 +100,6 @@ class Report:
 
     def plot(self) -> Figure:
         """Draws throughput and concurrency of the three stages over time. Needs matplotlib: `pip install edt[plot]`."""
-        from edt import _plot
-
         return _plot.draw(self)
 
     def _whole(self) -> _edt.Report:

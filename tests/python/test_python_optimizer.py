@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from pathlib import Path
 
@@ -49,8 +50,11 @@ class Answering:
 
 
 def copy(tree: Path, target: Path, optimizer: edt.Optimizer) -> edt.Report:
-    report = edt.copy(tree, target, optimizer=optimizer, limit_rate="6MB", interval=0.05, max_streams=9)
-    assert (target / "sub" / "b.bin").read_bytes() == (tree / "sub" / "b.bin").read_bytes()
+    """Copies long enough for several decisions: an interval that has little left to do is no observation."""
+    for number in range(20):
+        (tree / f"{number}").write_bytes(os.urandom(500_000))
+    report = edt.copy(tree, target, optimizer=optimizer, limit_rate="20MB", interval=0.05, max_streams=9)
+    assert all((target / f"{number}").read_bytes() == (tree / f"{number}").read_bytes() for number in range(20))
     return report
 
 
