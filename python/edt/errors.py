@@ -145,7 +145,7 @@ class IoError(Error, OSError):
     kind = "io"
 
 
-class TransferFailed(Error):  # noqa: N818 - an outcome with a report, not a kind of failure
+class TransferFailed(Error):
     """Some items failed; all others are there and verified."""
 
     kind = "failed"

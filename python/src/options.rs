@@ -14,12 +14,12 @@ use pyo3::types::PyDict;
 
 /// Fills the options of a transfer; a name that is none of them is a `TypeError`.
 pub(crate) fn transfer_options(given: &Bound<'_, PyDict>) -> PyResult<TransferOptions> {
-    let mut options = TransferOptions::default();
+    let (py, mut options) = (given.py(), TransferOptions::default());
     for (name, value) in given {
         let name: String = name.extract()?;
         let known = set_tuning(&mut options, &name, &value)
             .and_then(|known| if known { Ok(true) } else { set_files(&mut options, &name, &value) })
-            .map_err(|error| named(&value, &name, error))?;
+            .map_err(|error| named(py, &name, &error))?;
         if !known {
             return Err(unexpected(&name));
         }
@@ -82,10 +82,10 @@ fn set_files(options: &mut TransferOptions, name: &str, value: &Bound<'_, PyAny>
 
 /// Fills the options of a server.
 pub(crate) fn serve_options(root: PathBuf, given: &Bound<'_, PyDict>) -> PyResult<ServeOptions> {
-    let mut options = ServeOptions::new(root);
+    let (py, mut options) = (given.py(), ServeOptions::new(root));
     for (name, value) in given {
         let name: String = name.extract()?;
-        let known = set_serve(&mut options, &name, &value).map_err(|error| named(&value, &name, error))?;
+        let known = set_serve(&mut options, &name, &value).map_err(|error| named(py, &name, &error))?;
         if !known {
             return Err(unexpected(&name));
         }
@@ -152,8 +152,7 @@ fn plain(value: &Bound<'_, PyAny>) -> PyResult<Plain> {
 }
 
 /// Says which option a value does not fit: a wrong type stays a `TypeError`, all else becomes the error for input.
-fn named(value: &Bound<'_, PyAny>, name: &str, error: PyErr) -> PyErr {
-    let py = value.py();
+fn named(py: Python<'_>, name: &str, error: &PyErr) -> PyErr {
     let cause = error.value(py).to_string();
     if error.is_instance_of::<PyTypeError>(py) {
         return PyTypeError::new_err(format!("could not use the option `{name}`: {cause}"));

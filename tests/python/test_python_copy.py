@@ -139,11 +139,12 @@ def test_a_notebook_shows_names_as_text(tree: Path, tmp_path: Path) -> None:
 
 def test_a_plot_shows_every_stage(tree: Path, target: Path) -> None:
     matplotlib = pytest.importorskip("matplotlib")
+    numpy = pytest.importorskip("numpy")
     matplotlib.use("Agg")
     report = edt.copy(tree, target, limit_rate="8MB", interval=0.05)
     throughput, concurrency = report.plot().axes
     assert [line.get_label() for line in throughput.lines] == ["read", "network", "write"]
-    points = [len(line.get_path().vertices) for line in (*throughput.lines, *concurrency.lines)]
+    points = [numpy.size(line.get_xdata()) for line in (*throughput.lines, *concurrency.lines)]
     assert points == [len(report.timeline)] * 6
     assert points[0] > 1
 
