@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import _thread
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -50,6 +53,22 @@ def test_an_interrupted_copy_says_how_to_resume_and_does(tmp_path: Path) -> None
     assert target.read_bytes() == source.read_bytes()
     assert totals.bytes_resumed > 0
     assert totals.bytes_sent + totals.bytes_resumed == source.stat().st_size
+
+
+def test_ctrl_c_ends_a_call_that_waits_for_a_peer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        connections: list[socket.socket] = []
+
+        def accept() -> None:
+            connections.append(silent.accept()[0])
+            _thread.interrupt_main()
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            edt.list(f"edt://127.0.0.1:{silent.getsockname()[1]}/")
+        thread.join()
+        connections[0].close()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent differently there")

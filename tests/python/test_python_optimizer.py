@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -49,10 +51,14 @@ class Answering:
         return self.answer  # type: ignore[return-value]
 
 
-def copy(tree: Path, target: Path, optimizer: edt.Optimizer) -> edt.Report:
-    """Copies long enough for several decisions: an interval that has little left to do is no observation."""
+def make_long(tree: Path) -> None:
+    """Adds enough for several decisions: an interval that has little left to do is no observation."""
     for number in range(20):
         (tree / f"{number}").write_bytes(os.urandom(500_000))
+
+
+def copy(tree: Path, target: Path, optimizer: edt.Optimizer) -> edt.Report:
+    make_long(tree)
     report = edt.copy(tree, target, optimizer=optimizer, limit_rate="20MB", interval=0.05, max_streams=9)
     assert all((target / f"{number}").read_bytes() == (tree / f"{number}").read_bytes() for number in range(20))
     return report
@@ -70,6 +76,18 @@ def test_it_is_asked_with_observations_and_its_reasons_are_reported(tree: Path, 
     assert observation.policy == steps.policy
     reasons = [tuned.decision.reason for tuned in report.decisions]
     assert any("next step" in reason for reason in reasons)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell")
+def test_it_sees_the_round_trip_time_of_a_network(tree: Path, served: tuple[edt.Server, Path]) -> None:
+    server, root = served
+    steps = Steps(2)
+    make_long(tree)
+    edt.copy(tree, server.url, optimizer=steps, limit_rate="20MB", interval=0.05)
+    assert (root / "0").read_bytes() == (tree / "0").read_bytes()
+    rtts = [observation.rtt for observation in steps.observations if observation.rtt is not None]
+    assert rtts
+    assert all(timedelta(0) < rtt < timedelta(seconds=5) for rtt in rtts)
 
 
 def test_an_exception_ends_the_tuning_and_not_the_data(tree: Path, target: Path) -> None:
