@@ -1,0 +1,14 @@
+"""`python -m edt`: the command line, with its exit codes."""
+
+import sys
+
+from edt import _edt
+
+
+def main() -> int:
+    """Runs the arguments of this process and returns the exit code."""
+    return _edt.main(["edt", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""The binding of the core: conversion only. What users call is in the modules of `edt`, which are documented there."""
+
+import builtins
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias, final
+
+from edt.optimizer import Adapter
+from edt.options import Path
+
+__all__ = ["OPTIMIZERS", "Handle", "Report", "Server", "__version__", "list", "main", "remove", "start", "stat"]
+
+_Kind: TypeAlias = Literal["file", "directory", "symlink", "other"]
+_Row: TypeAlias = tuple[str, _Kind, int, int | None, int | None, str | None]
+
+__version__: Final[str]
+
+OPTIMIZERS: Final[builtins.list[str]]
+"""The names that `optimizer` takes."""
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs one command line, program name first, and returns the exit code."""
+
+def start(
+    sources: Sequence[str], destination: str, options: Mapping[str, Any], optimizer: Adapter | None = None
+) -> Handle:
+    """Starts a transfer; `options` are those of `edt.TransferOptions` and the name of an `optimizer`."""
+
+@final
+class Handle:
+    """A running transfer. Dropping it cancels."""
+
+    def next_events(self) -> builtins.list[str]:
+        """Waits for an event and takes those that came with it, each as JSON; an empty list after the last one."""
+
+    def cancel(self) -> None:
+        """Asks the transfer to stop; may be called any number of times, from any thread."""
+
+    def join(self) -> Report:
+        """Waits for the end; may be called once."""
+
+@final
+class Report:
+    """The report of a transfer; owns its manifest."""
+
+    def to_json(self) -> str:
+        """The report without its manifest."""
+
+    def summary(self) -> str:
+        """The report in a few lines for people."""
+
+    def manifest(self) -> bytes:
+        """The manifest as JSON lines."""
+
+    def save_manifest(self, path: Path) -> None:
+        """Writes the manifest as JSON lines, without holding it in memory."""
+
+@final
+class Server:
+    """A server on threads of its own. Dropping it ends it, and its sessions."""
+
+    def __new__(cls, root: Path, options: Mapping[str, Any]) -> Server:
+        """Binds and starts; `options` are those of `edt.ServeOptions` and where to `listen`."""
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Address and port where it listens."""
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the certificate, as clients pin it."""
+
+    @property
+    def secret(self) -> str | None:
+        """The secret, if it was generated just now."""
+
+    def shutdown(self) -> None:
+        """Takes no new sessions and lets running ones go on for the grace time; a second call ends them at once."""
+
+    def wait(self) -> None:
+        """Waits until the server has ended; raises its error, once."""
+
+def list(url: str, recursive: bool, options: Mapping[str, Any]) -> builtins.list[_Row]:
+    """Lists entries as path, kind, size, modification time in nanoseconds, mode and target of a link."""
+
+def stat(url: str, options: Mapping[str, Any]) -> _Row:
+    """Describes one entry, in the form of `list`."""
+
+def remove(url: str, recursive: bool, options: Mapping[str, Any]) -> None:
+    """Removes an entry."""

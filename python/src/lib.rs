@@ -1,0 +1,34 @@
+//! The Python binding: converts, releases the GIL, calls the core, converts back. What it means is documented in `edt/_edt.pyi`.
+
+mod cli;
+mod error;
+mod files;
+mod optimizer;
+mod options;
+mod report;
+mod server;
+mod transfer;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _edt {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::cli::main;
+    #[pymodule_export]
+    use crate::files::{list, remove, stat};
+    #[pymodule_export]
+    use crate::report::Report;
+    #[pymodule_export]
+    use crate::server::Server;
+    #[pymodule_export]
+    use crate::transfer::{Handle, start};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("OPTIMIZERS", edt::optimizer::NAMES.to_vec())
+    }
+}

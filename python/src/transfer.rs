@@ -1,0 +1,79 @@
+//! A running transfer.
+
+use crossbeam_channel::Receiver;
+use edt::transfer::Canceller;
+use edt::{Endpoint, Error, ErrorKind, Event, Transfer, TransferHandle};
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::error::{interruptible, raised, receive};
+use crate::optimizer::PythonOptimizer;
+use crate::options::transfer_options;
+use crate::report::Report;
+
+/// The most events that one call hands over.
+const BATCH: usize = 256;
+
+/// Starts a transfer.
+#[pyfunction]
+#[pyo3(signature = (sources, destination, options, optimizer=None))]
+pub(crate) fn start(
+    py: Python<'_>,
+    sources: Vec<String>,
+    destination: String,
+    options: &Bound<'_, PyDict>,
+    optimizer: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Handle> {
+    let sources = sources.into_iter().map(Endpoint::new).collect();
+    let mut transfer = Transfer::from_many(sources, destination).with_options(transfer_options(options)?);
+    if let Some(adapter) = optimizer {
+        transfer = transfer.with_optimizer(PythonOptimizer::new(adapter)?);
+    }
+    let handle = interruptible(py, move || transfer.start())?;
+    Ok(Handle { events: handle.events(), canceller: handle.canceller(), running: Mutex::new(Some(handle)) })
+}
+
+#[pyclass(module = "edt._edt", frozen)]
+pub(crate) struct Handle {
+    events: Receiver<Event>,
+    canceller: Canceller,
+    /// `None` once it was joined.
+    running: Mutex<Option<TransferHandle>>,
+}
+
+#[pymethods]
+impl Handle {
+    /// Waits for an event and takes those that came with it, each as JSON; an empty list after the last one.
+    fn next_events(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let first = receive(py, &self.events)?;
+        Ok(first.into_iter().chain(self.events.try_iter()).take(BATCH).map(|event| json(&event)).collect())
+    }
+
+    fn cancel(&self, py: Python<'_>) {
+        py.detach(|| self.canceller.cancel());
+    }
+
+    fn join(&self, py: Python<'_>) -> PyResult<Report> {
+        let handle = self.running.lock().take().ok_or_else(|| raised(py, &taken()))?;
+        interruptible(py, move || handle.join()).map(Report)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let handle = self.running.lock().take();
+        // Ending may wait for a thread that waits for the GIL, to ask an optimizer written in Python.
+        if Python::try_attach(|py| py.detach(|| drop(handle))).is_none() {
+            self.canceller.cancel();
+        }
+    }
+}
+
+fn json(event: &Event) -> String {
+    serde_json::to_string(event).expect("an event holds only numbers and text")
+}
+
+fn taken() -> Error {
+    Error::new(ErrorKind::InvalidInput, "could not join the transfer").with_cause("it was joined before")
+}

@@ -1,0 +1,138 @@
+"""An optimizer written in Python tunes; one that fails costs nothing but the tuning."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import edt
+
+
+class Steps:
+    """Takes the next of its numbers at each decision."""
+
+    name = "steps"
+
+    def __init__(self, *numbers: int) -> None:
+        self.numbers = list(numbers)
+        self.observations: list[edt.Observation] = []
+        self.policy: edt.Policy | None = None
+
+    def start(self, policy: edt.Policy) -> edt.Decision:
+        self.policy = policy
+        return edt.Decision.uniform(self.numbers.pop(0), "first step")
+
+    def decide(self, observation: edt.Observation) -> edt.Decision:
+        self.observations.append(observation)
+        number = self.numbers.pop(0) if self.numbers else 1
+        return edt.Decision(edt.PerStage.all(number), parallelism=2, reason="next step")
+
+
+class Failing:
+    """Fails at its first decision."""
+
+    def decide(self, observation: edt.Observation) -> edt.Decision:
+        raise ArithmeticError(f"nothing is left of {observation.policy.name}")
+
+
+class Answering:
+    """Answers with whatever it was made with."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+
+    def decide(self, observation: edt.Observation) -> edt.Decision:
+        del observation
+        return self.answer  # type: ignore[return-value]
+
+
+def make_long(tree: Path) -> None:
+    """Adds enough for several decisions: an interval that has little left to do is no observation."""
+    for number in range(20):
+        (tree / f"{number}").write_bytes(os.urandom(500_000))
+
+
+def copy(tree: Path, target: Path, optimizer: edt.Optimizer) -> edt.Report:
+    make_long(tree)
+    report = edt.copy(tree, target, optimizer=optimizer, limit_rate="20MB", interval=0.05, max_streams=9)
+    assert all((target / f"{number}").read_bytes() == (tree / f"{number}").read_bytes() for number in range(20))
+    return report
+
+
+def test_it_is_asked_with_observations_and_its_reasons_are_reported(tree: Path, target: Path) -> None:
+    steps = Steps(3, 2, 5)
+    report = copy(tree, target, steps)
+    assert report.optimizer == "steps"
+    assert steps.policy is not None
+    assert (steps.policy.name, steps.policy.limit.network) == ("fair", 9)
+    observation = steps.observations[0]
+    assert observation.interval.total_seconds() > 0
+    assert observation.throughput.write >= 0.0
+    assert observation.policy == steps.policy
+    reasons = [tuned.decision.reason for tuned in report.decisions]
+    assert any("next step" in reason for reason in reasons)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell")
+def test_it_sees_the_round_trip_time_of_a_network(tree: Path, served: tuple[edt.Server, Path]) -> None:
+    server, root = served
+    steps = Steps(2)
+    make_long(tree)
+    edt.copy(tree, server.url, optimizer=steps, limit_rate="20MB", interval=0.05)
+    assert (root / "0").read_bytes() == (tree / "0").read_bytes()
+    rtts = [observation.rtt for observation in steps.observations if observation.rtt is not None]
+    assert rtts
+    assert all(timedelta(0) < rtt < timedelta(seconds=5) for rtt in rtts)
+
+
+def test_an_exception_ends_the_tuning_and_not_the_data(tree: Path, target: Path) -> None:
+    with pytest.warns(RuntimeWarning, match="(?s)`Failing` failed.*Traceback.*nothing is left of fair"):
+        report = copy(tree, target, Failing())
+    assert report.is_complete
+    assert any("ArithmeticError: nothing is left of fair" in tuned.decision.reason for tuned in report.decisions)
+
+
+def test_a_failing_start_ends_the_tuning_and_not_the_data(tree: Path, target: Path) -> None:
+    with pytest.warns(RuntimeWarning, match="pop from empty list"):
+        assert copy(tree, target, Steps()).is_complete
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (None, "not with `None`"),
+        (edt.Decision.uniform(-1), "no negative numbers"),
+        (edt.Decision.uniform(1.5), "float"),  # type: ignore[arg-type]
+    ],
+)
+def test_an_answer_that_is_no_decision_is_explained(tree: Path, target: Path, answer: object, message: str) -> None:
+    with pytest.warns(RuntimeWarning, match=message):
+        assert copy(tree, target, Answering(answer)).is_complete
+
+
+def test_warnings_as_errors_do_not_hurt_the_data(tree: Path, target: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert copy(tree, target, Failing()).is_complete
+
+
+def test_more_than_the_policy_allows_is_cut(tree: Path, target: Path) -> None:
+    report = copy(tree, target, Answering(edt.Decision.uniform(10**9)))
+    assert all(tuned.decision.concurrency.network <= 9 for tuned in report.decisions)
+
+
+def test_integers_of_numpy_are_integers(tree: Path, target: Path) -> None:
+    numpy = pytest.importorskip("numpy")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        report = copy(tree, target, Answering(edt.Decision.uniform(numpy.int64(3), "of numpy")))
+    assert any("of numpy" in tuned.decision.reason for tuned in report.decisions)
+
+
+def test_stages_are_mapped_one_by_one() -> None:
+    assert edt.PerStage(1, 2, 3).map(lambda value: value * 1.5) == edt.PerStage(1.5, 3.0, 4.5)
