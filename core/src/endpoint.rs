@@ -84,12 +84,11 @@ impl Endpoint {
             Some(("edt", rest)) => self.remote(rest, false),
             Some(("edts", rest)) => self.remote(rest, true),
             Some(("file", rest)) => self.file(rest),
-            Some((scheme, _)) if is_scheme(scheme) => Err(Error::new(
-                ErrorKind::Unsupported,
-                format!("could not use the endpoint `{text}`"),
-            )
-            .with_cause(format!("no store answers to `{scheme}://`"))
-            .with_hint("use a path, file://, edt://, edts://, null: or zero:")),
+            Some((scheme, _)) if is_scheme(scheme) => {
+                Err(Error::new(ErrorKind::Unsupported, format!("could not use the endpoint `{text}`"))
+                    .with_cause(format!("no store answers to `{scheme}://`"))
+                    .with_hint("use a path, file://, edt://, edts://, null: or zero:"))
+            }
             _ => Ok(Location::Local { path: PathBuf::from(text), directory: text.ends_with(['/', std::path::MAIN_SEPARATOR]) }),
         }
     }
@@ -242,7 +241,9 @@ mod tests {
 
     #[test]
     fn unknown_schemes_and_broken_urls_are_refused() {
-        for bad in ["gopher://x/y", "edt://", "edt://host:0/", "edt://host:99999/", "edt://user@host/", "edt://h/%zz", "", "zero:x"] {
+        for bad in
+            ["gopher://x/y", "edt://", "edt://host:0/", "edt://host:99999/", "edt://user@host/", "edt://h/%zz", "", "zero:x"]
+        {
             assert!(Endpoint::from(bad).resolve().is_err(), "{bad} passed");
         }
     }

@@ -233,9 +233,7 @@ fn kind_of(error: &io::Error) -> ErrorKind {
         Io::NotADirectory | Io::IsADirectory => ErrorKind::WrongType,
         Io::StorageFull | Io::QuotaExceeded | Io::FileTooLarge => ErrorKind::NoSpace,
         Io::InvalidInput | Io::InvalidFilename => ErrorKind::InvalidInput,
-        Io::ConnectionRefused | Io::HostUnreachable | Io::NetworkUnreachable | Io::AddrNotAvailable => {
-            ErrorKind::Unreachable
-        }
+        Io::ConnectionRefused | Io::HostUnreachable | Io::NetworkUnreachable | Io::AddrNotAvailable => ErrorKind::Unreachable,
         Io::ConnectionReset
         | Io::ConnectionAborted
         | Io::BrokenPipe

@@ -9,9 +9,9 @@ use crate::link::client::Target;
 use crate::options::Symlinks;
 use crate::path::{RelativePath, name_bytes};
 use crate::protocol::message::Root;
+use crate::store::Store;
 use crate::store::local::LocalStore;
 use crate::store::null::{NullStore, ZeroStore};
-use crate::store::Store;
 
 /// The characters that make a path a pattern.
 const PATTERN: [char; 4] = ['*', '?', '[', '{'];
@@ -99,9 +99,8 @@ fn local_source(path: &Path, symlinks: Symlinks) -> Result<Sources> {
         let roots = vec![Root { path: pattern.as_bytes().to_vec(), prefix: Vec::new() }];
         return Ok(Sources::Here { store: Arc::new(LocalStore::open(&base, symlinks)), roots, file_name: None });
     }
-    let described = std::fs::metadata(path).map_err(|cause| {
-        Error::io(format!("could not open the source `{}`", path.display()), &cause)
-    })?;
+    let described =
+        std::fs::metadata(path).map_err(|cause| Error::io(format!("could not open the source `{}`", path.display()), &cause))?;
     if described.is_dir() {
         let store = Arc::new(LocalStore::open(path, symlinks));
         return Ok(Sources::Here { store, roots: vec![Root::default()], file_name: None });
@@ -136,10 +135,10 @@ fn remote_sources(remotes: &[&Remote]) -> Result<Sources> {
 /// Opens the destination.
 pub(crate) fn destination(endpoint: &Endpoint) -> Result<Destination> {
     match endpoint.resolve()? {
-        Location::Null => {
-            Ok(Destination::Here { store: Arc::new(NullStore::new()), base: RelativePath::root(), into: true })
+        Location::Null => Ok(Destination::Here { store: Arc::new(NullStore::new()), base: RelativePath::root(), into: true }),
+        Location::Zero { .. } => {
+            Err(Error::new(ErrorKind::InvalidInput, "`zero:` cannot be a destination").with_hint("use null:"))
         }
-        Location::Zero { .. } => Err(Error::new(ErrorKind::InvalidInput, "`zero:` cannot be a destination").with_hint("use null:")),
         Location::Remote(remote) => {
             let base = RelativePath::from_user(&remote.path)?;
             Ok(Destination::There { target: Target::from(&remote), base, into: remote.directory })
@@ -216,8 +215,8 @@ fn is_pattern(path: &Path) -> bool {
 
 /// A store and the path in it, for looking at files.
 pub(crate) fn local(path: &Path) -> Result<(LocalStore, RelativePath)> {
-    let described = std::fs::symlink_metadata(path)
-        .map_err(|cause| Error::io(format!("could not open `{}`", path.display()), &cause))?;
+    let described =
+        std::fs::symlink_metadata(path).map_err(|cause| Error::io(format!("could not open `{}`", path.display()), &cause))?;
     if described.is_dir() {
         return Ok((LocalStore::open(path, Symlinks::Keep), RelativePath::root()));
     }

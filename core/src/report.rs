@@ -79,8 +79,6 @@ impl Report {
     }
 }
 
-
-
 fn shorten(steps: &[String]) -> String {
     if steps.len() <= 12 {
         return steps.join(" ");

@@ -172,11 +172,8 @@ impl Shared {
             Accepted::Stream { session, stream } => self.registry.attach(session, stream, self.options.max_streams.get()),
             Accepted::Control(control) => {
                 let session = control.session;
-                let outcome = if self.draining.is_set() {
-                    session::refuse(&control.control, &leaving())
-                } else {
-                    self.session(control)
-                };
+                let outcome =
+                    if self.draining.is_set() { session::refuse(&control.control, &leaving()) } else { self.session(control) };
                 self.registry.remove(session);
                 self.acceptor.forget(session);
                 outcome

@@ -64,7 +64,10 @@ fn whatever_a_stranger_says_ends_in_an_error_within_the_deadline() {
         // The server may hang up in the middle, which is its right.
         let _ = stranger.write_all(&bytes);
         let error = server.next().err().unwrap_or_else(|| panic!("{name} was let in"));
-        assert!(matches!(error.kind(), ErrorKind::ConnectionLost | ErrorKind::Corrupted | ErrorKind::Protocol | ErrorKind::Refused), "{name}: {error}");
+        assert!(
+            matches!(error.kind(), ErrorKind::ConnectionLost | ErrorKind::Corrupted | ErrorKind::Protocol | ErrorKind::Refused),
+            "{name}: {error}"
+        );
         assert!(began.elapsed() < Duration::from_secs(3), "{name} took {:?}", began.elapsed());
     }
     Caller::new().call(&server.target(true)).unwrap();
@@ -77,7 +80,8 @@ fn a_stranger_that_drips_bytes_is_cut_off_at_the_deadline() {
         let mut stranger = TcpStream::connect(server.address).unwrap();
         let began = Instant::now();
         let record = [&[first, 3, 1, 0x40, 0][..], &[1; 4096]].concat();
-        let dripping = thread::spawn(move || record.chunks(1).all(|byte| stranger.write_all(byte).is_ok() && began.elapsed() < LONG));
+        let dripping =
+            thread::spawn(move || record.chunks(1).all(|byte| stranger.write_all(byte).is_ok() && began.elapsed() < LONG));
         assert!(matches!(server.next_refusal().kind(), ErrorKind::ConnectionLost | ErrorKind::Corrupted));
         assert!(began.elapsed() < Duration::from_secs(3));
         let _ = dripping.join();

@@ -187,7 +187,9 @@ fn falcon_recovers_from_a_server_that_stays_down_for_thirty_intervals() {
         down = if n > 24 { 30 } else { u32::saturating_sub(down, 1) };
         linear(n, 64) * if down > 0 { 0.1 } else { 1.0 }
     });
-    for (i, (d, r)) in run.iter().enumerate().take(260) { println!("{i} {} {:.1} {}", d.concurrency.network, r / STREAM, d.reason); }
+    for (i, (d, r)) in run.iter().enumerate().take(260) {
+        println!("{i} {} {:.1} {}", d.concurrency.network, r / STREAM, d.reason);
+    }
     let late = &run[1200..];
     assert!(mean_utility(late) >= 0.8 * best, "{:.2}", mean_utility(late) / best);
 }

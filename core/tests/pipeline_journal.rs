@@ -162,7 +162,8 @@ fn ranges_that_touch_are_written_as_one_record() {
 
 #[test]
 fn a_range_that_overlaps_or_leaves_its_file_is_left_out() {
-    let records = [begin(1, "a"), range(1, 10, b"0123456789"), range(1, 15, b"x"), range(1, 5, b"0123456789"), range(1, 999, b"xy")];
+    let records =
+        [begin(1, "a"), range(1, 10, b"0123456789"), range(1, 15, b"x"), range(1, 5, b"0123456789"), range(1, 999, b"xy")];
     assert_eq!(recover(&journal_of(&records).0).partial[0].ranges, [(10, 10, crc64nvme(b"0123456789"))]);
 }
 

@@ -45,7 +45,8 @@ fn a_named_manifest_is_a_file_of_json_lines() {
     let manifest = manifest.finish().unwrap();
     let text = std::fs::read_to_string(&name).unwrap();
     let digest = "09".repeat(32);
-    let expected = format!(r#"{{"path":"a","size":5,"modified_ns":-7,"mode":416,"crc64nvme":"00000000000000ab","blake3":"{digest}"}}"#);
+    let expected =
+        format!(r#"{{"path":"a","size":5,"modified_ns":-7,"mode":416,"crc64nvme":"00000000000000ab","blake3":"{digest}"}}"#);
     assert_eq!(text, format!("{expected}\n"));
     let mut copy = Vec::new();
     manifest.write_to(&mut copy).unwrap();

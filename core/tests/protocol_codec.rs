@@ -74,12 +74,12 @@ fn bytes_behind_a_message_are_refused() {
 fn claimed_lengths_are_not_believed() {
     let huge = [0xff; 8];
     for prefix in [
-        &[0x82, 0x03, 0x81, 0x9b][..],             // Close of 2^64 - 1 numbers
-        &[0x82, 0x05, 0x81, 0x9b],                 // Keep of as many keys
-        &[0x82, 0x07, 0x81, 0xa1, 0x00, 0x9b],     // Ack of as many streams
-        &[0x82, 0x07, 0x81, 0xbb],                 // Ack with as many fields
+        &[0x82, 0x03, 0x81, 0x9b][..],                     // Close of 2^64 - 1 numbers
+        &[0x82, 0x05, 0x81, 0x9b],                         // Keep of as many keys
+        &[0x82, 0x07, 0x81, 0xa1, 0x00, 0x9b],             // Ack of as many streams
+        &[0x82, 0x07, 0x81, 0xbb],                         // Ack with as many fields
         &[0x82, 0x0b, 0x81, 0xa2, 0x00, 0x01, 0x01, 0x7b], // Fail with a text of as many bytes
-        &[0x82, 0x0e, 0x81, 0x82, 0x01, 0x81, 0x5b], // Request with a path of as many bytes
+        &[0x82, 0x0e, 0x81, 0x82, 0x01, 0x81, 0x5b],       // Request with a path of as many bytes
     ] {
         let bytes = [prefix, &huge, &[0x01; 16]].concat();
         assert_eq!(Message::decode(&bytes).unwrap_err().kind(), ErrorKind::Protocol);
@@ -178,12 +178,11 @@ fn a_pack_cut_at_any_byte_ends_with_an_error_or_whole_items() {
 }
 
 fn small_file() -> impl Strategy<Value = (FileHeader, Vec<u8>)> {
-    (prop::collection::vec(any::<u8>(), 0..300), prop::collection::vec(any::<u8>(), 0..40), any::<u32>(), any::<Option<i64>>()).prop_map(
-        |(content, path, file, modified_ns)| {
+    (prop::collection::vec(any::<u8>(), 0..300), prop::collection::vec(any::<u8>(), 0..40), any::<u32>(), any::<Option<i64>>())
+        .prop_map(|(content, path, file, modified_ns)| {
             let header = FileHeader { file, path, modified_ns, size: content.len() as u64, ..samples::file_header() };
             (header, content)
-        },
-    )
+        })
 }
 
 proptest! {

@@ -5,8 +5,8 @@
 use edt::ErrorKind;
 use edt::protocol::VERSION;
 use edt::protocol::handshake::{
-    Accepted, ClientHello, Established, Handshake, Hello, Limits, Refusal, Role, ServerHandshake, SessionId, StreamDirection, StreamHello,
-    UnverifiedStreamHello, is_tls, read_length, refuse,
+    Accepted, ClientHello, Established, Handshake, Hello, Limits, Refusal, Role, ServerHandshake, SessionId, StreamDirection,
+    StreamHello, UnverifiedStreamHello, is_tls, read_length, refuse,
 };
 use proptest::prelude::*;
 
@@ -49,7 +49,11 @@ fn sides_with_the_same_secret_agree() {
 
 #[test]
 fn a_wrong_secret_or_another_tls_connection_is_refused_alike_at_both_sides() {
-    for (client, server) in [((&b"a"[..], &[9u8; 32][..]), (&b"b"[..], &[9u8; 32][..])), ((b"a", &[9; 32]), (b"a", &[8; 32])), ((b"a", b""), (b"a", &[8; 32]))] {
+    for (client, server) in [
+        ((&b"a"[..], &[9u8; 32][..]), (&b"b"[..], &[9u8; 32][..])),
+        ((b"a", &[9; 32]), (b"a", &[8; 32])),
+        ((b"a", b""), (b"a", &[8; 32])),
+    ] {
         let (at_client, at_server) = *shake(client, server).unwrap_err();
         assert_eq!((at_client.kind(), at_server.kind()), (ErrorKind::Refused, ErrorKind::Refused));
         assert_eq!(at_client.hint(), Some("give both sides the same secret: EDT_TOKEN or --token-file"));
@@ -121,21 +125,26 @@ fn a_message_out_of_order_is_a_breach_of_the_protocol() {
     let (hello, waiting) = ClientHello::new([1; 32], "client");
     assert_eq!(waiting.on_welcome(message(&hello), b"", b"").err().unwrap().kind(), ErrorKind::Protocol);
     let full = edt::Error::new(ErrorKind::Throttled, "could not take another session");
-    assert_eq!(ServerHandshake::on_hello(message(&refuse(&full)), [2; 32], SESSION, "").err().unwrap().error.kind(), ErrorKind::Protocol);
+    assert_eq!(
+        ServerHandshake::on_hello(message(&refuse(&full)), [2; 32], SESSION, "").err().unwrap().error.kind(),
+        ErrorKind::Protocol
+    );
 }
 
 #[test]
 fn a_changed_bit_in_the_hello_of_a_stream_is_refused() {
     let (established, _) = shake((b"s", b""), (b"s", b"")).unwrap();
     let (other, _) = shake((b"t", b""), (b"t", b"")).unwrap();
-    let bytes = StreamHello { session: SESSION, number: 1, direction: StreamDirection::Send }.encode(&established.session_key, b"tls");
+    let bytes =
+        StreamHello { session: SESSION, number: 1, direction: StreamDirection::Send }.encode(&established.session_key, b"tls");
     for bit in 0..bytes.len() * 8 {
         let mut changed = bytes;
         changed[bit / 8] ^= 1 << (bit % 8);
         let verified = UnverifiedStreamHello::parse(&changed).and_then(|hello| hello.verify(&established.session_key, b"tls"));
         assert!(verified.is_err(), "bit {bit}");
     }
-    for (key, binding) in [(&other.session_key, &b"tls"[..]), (&established.session_key, b""), (&established.session_key, b"tlt")] {
+    for (key, binding) in [(&other.session_key, &b"tls"[..]), (&established.session_key, b""), (&established.session_key, b"tlt")]
+    {
         assert_eq!(UnverifiedStreamHello::parse(&bytes).unwrap().verify(key, binding).unwrap_err().kind(), ErrorKind::Refused);
     }
 }

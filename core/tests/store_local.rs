@@ -114,7 +114,9 @@ fn a_directory_swapped_for_a_link_while_a_file_is_written_leads_nowhere() {
 #[test]
 fn the_staging_directory_has_no_name_for_callers() {
     let directory = tempdir().unwrap();
-    for store in [LocalStore::open(directory.path(), Symlinks::Keep), LocalStore::confined(directory.path(), Symlinks::Keep).unwrap()] {
+    for store in
+        [LocalStore::open(directory.path(), Symlinks::Keep), LocalStore::confined(directory.path(), Symlinks::Keep).unwrap()]
+    {
         let journal = store.journal("k").unwrap();
         for name in [".edt", ".edt/k/journal", ".edt/new"] {
             let name = path(name);
@@ -176,7 +178,9 @@ fn a_dropped_writer_leaves_a_partial_file_only_for_resuming() {
 #[test]
 fn a_removed_staging_directory_is_made_again() {
     let directory = tempdir().unwrap();
-    for store in [LocalStore::open(directory.path(), Symlinks::Keep), LocalStore::confined(directory.path(), Symlinks::Keep).unwrap()] {
+    for store in
+        [LocalStore::open(directory.path(), Symlinks::Keep), LocalStore::confined(directory.path(), Symlinks::Keep).unwrap()]
+    {
         put(&store, "a", b"1", Overwrite::Replace).unwrap();
         fs::remove_dir_all(directory.path().join(".edt")).unwrap();
         put(&store, "a", b"2", Overwrite::Replace).unwrap();
@@ -193,7 +197,9 @@ fn followed_links_end_at_loops() {
     symlink("self", directory.path().join("self")).unwrap();
     symlink("nowhere", directory.path().join("dangling")).unwrap();
     symlink("a", directory.path().join("again")).unwrap();
-    for store in [LocalStore::open(directory.path(), Symlinks::Follow), LocalStore::confined(directory.path(), Symlinks::Follow).unwrap()] {
+    for store in
+        [LocalStore::open(directory.path(), Symlinks::Follow), LocalStore::confined(directory.path(), Symlinks::Follow).unwrap()]
+    {
         let found = list(&store);
         let errors: Vec<String> = found.iter().filter_map(|entry| entry.as_ref().err()).map(ToString::to_string).collect();
         for named in ["dangling", "self", "a/b/loop", "again/b/loop"] {
@@ -249,7 +255,9 @@ fn a_file_crosses_to_another_file_system_whole() {
 fn pipes_are_neither_opened_nor_waited_for() {
     let directory = tempdir().unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, directory.path().join("pipe"), rustix::fs::Mode::RUSR).unwrap();
-    for store in [LocalStore::open(directory.path(), Symlinks::Keep), LocalStore::confined(directory.path(), Symlinks::Keep).unwrap()] {
+    for store in
+        [LocalStore::open(directory.path(), Symlinks::Keep), LocalStore::confined(directory.path(), Symlinks::Keep).unwrap()]
+    {
         assert_eq!(store.open(&path("pipe")).err().unwrap().kind(), ErrorKind::WrongType);
         assert_eq!(store.stat(&path("pipe")).unwrap().kind, EntryKind::Other);
     }

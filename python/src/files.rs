@@ -18,7 +18,9 @@ type Row = (OsString, &'static str, u64, Option<i64>, Option<u32>, Option<OsStri
 #[pyfunction]
 pub(crate) fn list(py: Python<'_>, url: String, recursive: bool, options: &Bound<'_, PyDict>) -> PyResult<Vec<Row>> {
     let options = transfer_options(options)?;
-    interruptible(py, move || Files::open(&Endpoint::new(url), &options)?.list(depth(recursive))?.map(|entry| entry.map(row)).collect())
+    interruptible(py, move || {
+        Files::open(&Endpoint::new(url), &options)?.list(depth(recursive))?.map(|entry| entry.map(row)).collect()
+    })
 }
 
 #[pyfunction]

@@ -23,9 +23,8 @@ impl PythonOptimizer {
     /// Calls a method with a JSON text; `None` is its way to leave the decision open.
     fn ask(&self, method: &str, argument: serde_json::Result<String>) -> Result<Option<Decision>> {
         let argument = argument.map_err(|error| self.error(error))?;
-        let call = |py: Python<'_>| -> PyResult<Option<String>> {
-            self.adapter.bind(py).call_method1(method, (argument,))?.extract()
-        };
+        let call =
+            |py: Python<'_>| -> PyResult<Option<String>> { self.adapter.bind(py).call_method1(method, (argument,))?.extract() };
         let answer = Python::try_attach(|py| call(py).map_err(|error| self.error(error.to_string())));
         let answer = answer.ok_or_else(|| self.error("the interpreter is shutting down"))??;
         answer.map(|text| serde_json::from_str(&text).map_err(|error| self.error(error))).transpose()
@@ -56,7 +55,6 @@ impl Optimizer for PythonOptimizer {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        self.ask("decide", serde_json::to_string(observation))?
-            .ok_or_else(|| self.error("`decide` answered nothing"))
+        self.ask("decide", serde_json::to_string(observation))?.ok_or_else(|| self.error("`decide` answered nothing"))
     }
 }

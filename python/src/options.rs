@@ -32,12 +32,8 @@ fn set_tuning(options: &mut TransferOptions, name: &str, value: &Bound<'_, PyAny
         "optimizer" => options.optimizer = value.extract()?,
         "concurrency" => options.concurrency = value.extract()?,
         "policy" => {
-            let names = [
-                ("fair", PolicyName::Fair),
-                ("high", PolicyName::High),
-                ("low", PolicyName::Low),
-                ("fixed", PolicyName::Fixed),
-            ];
+            let names =
+                [("fair", PolicyName::Fair), ("high", PolicyName::High), ("low", PolicyName::Low), ("fixed", PolicyName::Fixed)];
             options.policy = choice(value, &names)?;
         }
         "limit_rate" => options.limit_rate = optional(value, rate)?,

@@ -40,9 +40,10 @@ impl Server {
             let run = move || {
                 let _ = report.send(server.run());
             };
-            thread::Builder::new().name("edt-serve".to_owned()).spawn(run).map_err(|cause| {
-                Error::new(ErrorKind::Io, "could not start the thread of the server").with_cause(cause)
-            })?;
+            thread::Builder::new()
+                .name("edt-serve".to_owned())
+                .spawn(run)
+                .map_err(|cause| Error::new(ErrorKind::Io, "could not start the thread of the server").with_cause(cause))?;
             Ok(Self { handle, address: (address.ip().to_string(), address.port()), fingerprint, secret, ended })
         })
     }

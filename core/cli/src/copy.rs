@@ -163,9 +163,7 @@ fn told(event: &Event) -> Option<String> {
     match event {
         Event::FileDone(file) => Some(format!("{} ({})", file.path, human_bytes(file.size))),
         Event::FileSkipped(file) => Some(format!("{} (already there)", file.path)),
-        Event::Retried(retried) => {
-            Some(format!("retrying {} in {} ms: {}", retried.place, retried.wait_ms, retried.cause))
-        }
+        Event::Retried(retried) => Some(format!("retrying {} in {} ms: {}", retried.place, retried.wait_ms, retried.cause)),
         Event::Tuned(tuned) => {
             let workers = tuned.decision.concurrency;
             let reason = &tuned.decision.reason;

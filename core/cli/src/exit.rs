@@ -78,8 +78,7 @@ mod tests {
 
     #[test]
     fn each_documented_code_is_the_code_of_some_exit() {
-        let exits =
-            [Exit::Complete, Exit::Incomplete, Exit::Usage, Exit::Refused, Exit::Unreachable, Exit::Interrupted];
+        let exits = [Exit::Complete, Exit::Incomplete, Exit::Usage, Exit::Refused, Exit::Unreachable, Exit::Interrupted];
         let documented: Vec<i32> =
             EXIT_CODES.lines().skip(1).map(|line| line.split_whitespace().next().unwrap().parse().unwrap()).collect();
         assert_eq!(documented, exits.map(Exit::code));

@@ -58,8 +58,7 @@ fn hangup_is_ignored() -> bool {
     let mut old = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: a null new action only reads the present one into `old`, which is large enough; zero is valid for all its fields.
     unsafe {
-        libc::sigaction(libc::SIGHUP, std::ptr::null(), old.as_mut_ptr()) == 0
-            && old.assume_init().sa_sigaction == libc::SIG_IGN
+        libc::sigaction(libc::SIGHUP, std::ptr::null(), old.as_mut_ptr()) == 0 && old.assume_init().sa_sigaction == libc::SIG_IGN
     }
 }
 

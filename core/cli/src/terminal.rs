@@ -35,9 +35,7 @@ pub(crate) fn complain(error: &anyhow::Error) {
 
 /// A text for a terminal: control characters, which could move the cursor, are escaped.
 pub(crate) fn printable(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<char>>() } else { vec![c] })
-        .collect()
+    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<char>>() } else { vec![c] }).collect()
 }
 
 /// Starts the log on standard error, as `EDT_LOG` asks; a server tells more unasked.
@@ -45,7 +43,9 @@ pub(crate) fn start_log(command: &Command) {
     let default = if matches!(command, Command::Serve(_)) { "info" } else { "warn" };
     let filter = EnvFilter::try_from_env("EDT_LOG").unwrap_or_else(|error| {
         if std::env::var_os("EDT_LOG").is_some_and(|value| !value.is_empty()) {
-            say(&format!("warning: could not use `EDT_LOG`: {error}\nhint: write a level, or `module=level` separated by commas"));
+            say(&format!(
+                "warning: could not use `EDT_LOG`: {error}\nhint: write a level, or `module=level` separated by commas"
+            ));
         }
         EnvFilter::new(default)
     });

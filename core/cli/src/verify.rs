@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write};
 use std::path::Path;
 
-use edt::files::{Digests, Files};
-use edt::pipeline::manifest::{Manifest, Expected};
-use edt::protocol::hex;
 use edt::ErrorKind;
+use edt::files::{Digests, Files};
+use edt::pipeline::manifest::{Expected, Manifest};
+use edt::protocol::hex;
 use serde::Serialize;
 
 use crate::args::VerifyArgs;
@@ -93,7 +93,8 @@ fn judge(expected: &Expected, answer: edt::Result<Digests>) -> Outcome {
         Err(error) if error.kind() == ErrorKind::NotFound => return Outcome::Missing,
         Err(error) => return Outcome::Failed { why: error.to_string() },
     };
-    let differs = |what: &str, now: &str, listed: &str| Outcome::Differs { why: format!("{what} is {now}, the manifest says {listed}") };
+    let differs =
+        |what: &str, now: &str, listed: &str| Outcome::Differs { why: format!("{what} is {now}, the manifest says {listed}") };
     if let Some(blake3) = expected.blake3.map(|digest| hex(&digest)) {
         return if blake3 == found.blake3 { Outcome::Ok } else { differs("BLAKE3", &found.blake3, &blake3) };
     }

@@ -93,7 +93,10 @@ fn a_listing_tells_names_and_sizes() {
     assert!(long.lines().any(|line| line.contains(" 300000 ") && line.ends_with(" sub/b.bin")), "{long}");
     let json = world.edt(&format!("ls --json {url}/sub")).expect(0).out;
     let entry: Value = serde_json::from_str(json.trim()).unwrap();
-    assert_eq!((entry["path"].as_str(), entry["kind"].as_str(), entry["size"].as_u64()), (Some("b.bin"), Some("file"), Some(300_000)));
+    assert_eq!(
+        (entry["path"].as_str(), entry["kind"].as_str(), entry["size"].as_u64()),
+        (Some("b.bin"), Some("file"), Some(300_000))
+    );
 }
 
 #[test]

@@ -25,7 +25,9 @@ pub struct Pin {
 impl KnownHosts {
     /// The file of this path, default `known_hosts` in the configuration directory; it need not exist.
     pub fn new(path: Option<&Path>) -> Result<Self> {
-        Ok(Self { path: path.map_or_else(|| config_dir().map(|directory| directory.join("known_hosts")), |path| Ok(path.to_owned()))? })
+        Ok(Self {
+            path: path.map_or_else(|| config_dir().map(|directory| directory.join("known_hosts")), |path| Ok(path.to_owned()))?,
+        })
     }
 
     /// The identity that is pinned for `server`, written as `host:port`.
@@ -132,7 +134,14 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let known = known(&directory);
         let pinned: Vec<bool> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..8).map(|n| scope.spawn({ let known = &known; move || known.pin("a:1", &format!("SHA256:{n}")).is_ok() })).collect();
+            let threads: Vec<_> = (0..8)
+                .map(|n| {
+                    scope.spawn({
+                        let known = &known;
+                        move || known.pin("a:1", &format!("SHA256:{n}")).is_ok()
+                    })
+                })
+                .collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
         assert_eq!(pinned.iter().filter(|pinned| **pinned).count(), 1);

@@ -15,7 +15,8 @@ pub const VARIABLE: &str = "EDT_TOKEN";
 /// The fewest characters of a secret: what travels can be attacked offline by guessing, so a short one is none.
 pub const MIN_LENGTH: usize = 16;
 
-const HINT: &str = "set EDT_TOKEN or use --token-file with the secret that `edt serve` showed; `openssl rand -hex 32` makes a new one";
+const HINT: &str =
+    "set EDT_TOKEN or use --token-file with the secret that `edt serve` showed; `openssl rand -hex 32` makes a new one";
 
 /// Where a secret came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,10 +76,9 @@ impl Drop for Secret {
 /// Finds the secret of a caller; there must be one.
 pub fn find(source: &SecretSource) -> Result<Secret> {
     Finder::of_process().existing(source)?.map(|(secret, _)| secret).ok_or_else(|| {
-        Error::new(ErrorKind::Refused, "could not find the shared secret of the server").with_cause(
-            "EDT_TOKEN is not set and the configuration directory has no file `token`",
-        )
-        .with_hint(HINT)
+        Error::new(ErrorKind::Refused, "could not find the shared secret of the server")
+            .with_cause("EDT_TOKEN is not set and the configuration directory has no file `token`")
+            .with_hint(HINT)
     })
 }
 
@@ -134,9 +134,8 @@ impl Finder {
 }
 
 fn read(path: &Path) -> Result<Secret> {
-    let text = fs::read_to_string(path).map_err(|cause| {
-        Error::io(format!("could not read the secret from `{}`", path.display()), &cause).with_hint(HINT)
-    })?;
+    let text = fs::read_to_string(path)
+        .map_err(|cause| Error::io(format!("could not read the secret from `{}`", path.display()), &cause).with_hint(HINT))?;
     Secret::new(text.lines().next().unwrap_or_default(), &format!("`{}`", path.display()))
 }
 

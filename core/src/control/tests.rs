@@ -73,13 +73,8 @@ impl Plant for SimulatedPlant {
         self.advance();
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let bytes = self.bytes as u64;
-        let stage = StageSample {
-            at: self.now,
-            bytes,
-            busy: self.worker_time,
-            workers_time: self.worker_time,
-            workers: self.streams,
-        };
+        let stage =
+            StageSample { at: self.now, bytes, busy: self.worker_time, workers_time: self.worker_time, workers: self.streams };
         let rtt_us = u64::try_from(self.rtt.as_micros()).unwrap();
         Ok(Sample {
             stages: PerStage::all(stage),

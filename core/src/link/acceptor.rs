@@ -154,7 +154,8 @@ impl Acceptor {
         connection.write_both(&welcome, &[]).map_err(lost)?;
         let proof = connection.read_message().map_err(lost)?;
         let binding = connection.binding().map_err(lost)?;
-        let (accepted, established) = match state.on_authenticate(&proof, self.secret.as_bytes(), &binding, self.admission.limits) {
+        let (accepted, established) = match state.on_authenticate(&proof, self.secret.as_bytes(), &binding, self.admission.limits)
+        {
             Ok(next) => next,
             Err(refusal) => return Err(self.fail(connection, refusal, peer.ip())),
         };
@@ -198,7 +199,8 @@ impl Acceptor {
         let session = unverified.session();
         let key = self.sessions.lock().get(&session).map(|entry| entry.key.clone());
         let key = key.ok_or_else(|| {
-            Error::new(ErrorKind::Refused, format!("could not let a stream of `{peer}` in")).with_cause("its session is unknown or over")
+            Error::new(ErrorKind::Refused, format!("could not let a stream of `{peer}` in"))
+                .with_cause("its session is unknown or over")
         })?;
         let hello = unverified.verify(&key, &connection.binding().map_err(lost)?).inspect_err(|_| {
             self.failures.lock().record(peer.ip(), Instant::now());
@@ -253,7 +255,8 @@ impl<'a> Pending<'a> {
         if before < PENDING {
             return Ok(entered);
         }
-        Err(Error::new(ErrorKind::Throttled, format!("could not let `{peer}` in")).with_cause("too many callers are at the door at once"))
+        Err(Error::new(ErrorKind::Throttled, format!("could not let `{peer}` in"))
+            .with_cause("too many callers are at the door at once"))
     }
 }
 

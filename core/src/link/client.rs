@@ -78,7 +78,8 @@ pub fn connect(target: &Target, options: &TransferOptions) -> Result<Session> {
     if let Some(trust) = &trust {
         way.tls = Some(tls::client_config(Arc::clone(&trust.verifier))?);
     }
-    let mut connection = way.open(socket).map_err(|cause| trust.as_ref().and_then(Trust::refusal).unwrap_or_else(|| failed(&cause)))?;
+    let mut connection =
+        way.open(socket).map_err(|cause| trust.as_ref().and_then(Trust::refusal).unwrap_or_else(|| failed(&cause)))?;
     let established = greet(&mut connection, &secret, &peer)?;
     if let Some(trust) = &trust {
         way.tls = Some(trust.settle()?);

@@ -86,7 +86,9 @@ impl Connection {
     pub(super) fn binding(&self) -> io::Result<Vec<u8>> {
         match &self.tls {
             None => Ok(Vec::new()),
-            Some(tls) => tls.session.export_keying_material(vec![0; BINDING_LENGTH], BINDING_LABEL, None).map_err(io::Error::other),
+            Some(tls) => {
+                tls.session.export_keying_material(vec![0; BINDING_LENGTH], BINDING_LABEL, None).map_err(io::Error::other)
+            }
         }
     }
 
@@ -209,7 +211,9 @@ impl Raw<'_> {
         loop {
             match call(&mut self.socket) {
                 Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
-                Err(cause) if matches!(cause.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) && self.deadline.is_some() => {
+                Err(cause)
+                    if matches!(cause.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) && self.deadline.is_some() =>
+                {
                     return Err(too_slow());
                 }
                 done => return done,

@@ -278,7 +278,8 @@ impl Reader {
         let mut session = session.lock();
         let failed = |cause: io::Error| lost(&self.wire.what, &cause);
         loop {
-            let state = session.process_new_packets().map_err(|cause| failed(io::Error::new(io::ErrorKind::InvalidData, cause)))?;
+            let state =
+                session.process_new_packets().map_err(|cause| failed(io::Error::new(io::ErrorKind::InvalidData, cause)))?;
             let begin = self.pending.len();
             self.pending.resize(begin + state.plaintext_bytes_to_read(), 0);
             session.reader().read_exact(&mut self.pending[begin..]).map_err(failed)?;
@@ -328,7 +329,9 @@ fn linger(socket: &TcpStream) {
     while Instant::now() < deadline {
         match socket.read(&mut discarded) {
             Ok(0) => return,
-            Err(cause) if !matches!(cause.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted) => {
+            Err(cause)
+                if !matches!(cause.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted) =>
+            {
                 return;
             }
             _ => {}

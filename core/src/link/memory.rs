@@ -240,7 +240,9 @@ mod tests {
     fn a_stream_numbers_its_frames_and_ends_after_finish() {
         let (dialer, incoming) = MemoryDialer::new();
         let mut sink = dialer.sink(7).unwrap();
-        let IncomingStream { number: 7, end: StreamEnd::Source(mut source) } = incoming.recv().unwrap() else { panic!("wrong end") };
+        let IncomingStream { number: 7, end: StreamEnd::Source(mut source) } = incoming.recv().unwrap() else {
+            panic!("wrong end")
+        };
         assert_eq!((sink.send(ping()).unwrap(), sink.send(ping()).unwrap()), (0, 1));
         sink.finish().unwrap();
         drop(sink);

@@ -56,9 +56,8 @@ pub fn connect(host: &str, port: u16) -> Result<(TcpStream, Duration)> {
 
 /// Connects to an address that answered before.
 pub fn connect_again(address: SocketAddr) -> Result<TcpStream> {
-    TcpStream::connect_timeout(&address, CONNECT_TIMEOUT).map_err(|cause| {
-        Error::new(ErrorKind::Unreachable, format!("could not connect to `{address}`")).with_cause(cause)
-    })
+    TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)
+        .map_err(|cause| Error::new(ErrorKind::Unreachable, format!("could not connect to `{address}`")).with_cause(cause))
 }
 
 /// Sets the options of a connected socket. The sizes of the kernel's buffers are not set: its own tuning reaches further.
@@ -101,7 +100,11 @@ pub fn pace(socket: &TcpStream, rate: Option<f64>) -> io::Result<()> {
 
 #[cfg(target_os = "linux")]
 fn set_pacing(socket: &TcpStream, rate: Option<f64>) -> io::Result<()> {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a float cast saturates, and the rate is at least 1")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a float cast saturates, and the rate is at least 1"
+    )]
     let value: u64 = rate.map_or(u64::MAX, |rate| rate.max(1.0) as u64);
     let length = libc::socklen_t::try_from(size_of::<u64>()).map_err(io::Error::other)?;
     // SAFETY: the descriptor is open while `socket` is borrowed, and the pointer and length describe `value`, which outlives the call.
@@ -153,9 +156,14 @@ mod tests {
 
     #[test]
     fn loopback_is_known_in_all_its_forms() {
-        for (address, expected) in
-            [("127.0.0.1", true), ("127.9.9.9", true), ("::1", true), ("::ffff:127.0.0.1", true), ("10.0.0.1", false), ("::", false)]
-        {
+        for (address, expected) in [
+            ("127.0.0.1", true),
+            ("127.9.9.9", true),
+            ("::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("10.0.0.1", false),
+            ("::", false),
+        ] {
             assert_eq!(is_loopback(address.parse().unwrap()), expected, "{address}");
         }
     }

@@ -82,11 +82,7 @@ impl ServerCertVerifier for Verifier {
         let found = fingerprint(end_entity);
         let accepted = self.pinned.as_ref().is_none_or(|pinned| *pinned == found);
         *self.seen.lock() = Some(found);
-        if accepted {
-            Ok(ServerCertVerified::assertion())
-        } else {
-            Err(CertificateError::ApplicationVerificationFailure.into())
-        }
+        if accepted { Ok(ServerCertVerified::assertion()) } else { Err(CertificateError::ApplicationVerificationFailure.into()) }
     }
 
     fn verify_tls12_signature(

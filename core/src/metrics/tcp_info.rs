@@ -106,13 +106,7 @@ mod linux {
         // SAFETY: the descriptor is open while it is borrowed; the kernel writes at most `length` bytes to `info`, which is that
         // long and made of integers only, so that any bytes are a valid value.
         let answer = unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_INFO,
-                (&raw mut info).cast(),
-                &raw mut length,
-            )
+            libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast(), &raw mut length)
         };
         let told = usize::try_from(length).ok()?;
         (answer == 0 && told >= offset_of!(TcpInfo, delivery_rate)).then(|| snapshot(&info))

@@ -65,12 +65,7 @@ pub struct Decision {
 impl Decision {
     /// The same concurrency for all stages, without limits on parallelism and pipelining.
     pub fn uniform(concurrency: u16, reason: impl Into<String>) -> Self {
-        Self {
-            concurrency: PerStage::all(concurrency),
-            parallelism: u16::MAX,
-            pipelining: u16::MAX,
-            reason: reason.into(),
-        }
+        Self { concurrency: PerStage::all(concurrency), parallelism: u16::MAX, pipelining: u16::MAX, reason: reason.into() }
     }
 }
 

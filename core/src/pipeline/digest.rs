@@ -200,7 +200,9 @@ mod tests {
 
     #[test]
     fn every_size_around_a_block_has_the_digest_of_its_bytes() {
-        for size in [0, 1, SLAB_SIZE - 1, SLAB_SIZE, SLAB_SIZE + 1, 2 * SLAB_SIZE, 3 * SLAB_SIZE, 4 * SLAB_SIZE, 7 * SLAB_SIZE + 5] {
+        for size in
+            [0, 1, SLAB_SIZE - 1, SLAB_SIZE, SLAB_SIZE + 1, 2 * SLAB_SIZE, 3 * SLAB_SIZE, 4 * SLAB_SIZE, 7 * SLAB_SIZE + 5]
+        {
             let bytes = content(size);
             let order: Vec<usize> = (0..size.div_ceil(SLAB_SIZE)).rev().collect();
             let expected = Some((crc64nvme(&bytes), Some(*blake3::hash(&bytes).as_bytes())));

@@ -95,7 +95,9 @@ impl Manifest {
     ///
     /// Lines of `sha256sum` look the same as those of `b3sum`; their digests will not match.
     pub fn read<R: BufRead>(reader: R) -> impl Iterator<Item = Result<Expected>> {
-        Lines::new(reader).filter(|line| !line.as_ref().is_ok_and(|(_, text)| text.trim_ascii().is_empty())).map(|line| line::parse(&line?))
+        Lines::new(reader)
+            .filter(|line| !line.as_ref().is_ok_and(|(_, text)| text.trim_ascii().is_empty()))
+            .map(|line| line::parse(&line?))
     }
 
     fn store(&mut self) -> Result<()> {
@@ -158,12 +160,11 @@ impl<R: BufRead> Iterator for Lines<R> {
                 self.ended = true;
                 return None;
             }
-            Ok(read) if read as u64 == MAX_LINE && text.last() != Some(&b'\n') => Err(Error::new(
-                ErrorKind::InvalidInput,
-                format!("could not read line `{}` of the manifest", self.number),
-            )
-            .with_cause(format!("it is longer than `{MAX_LINE}` bytes"))
-            .with_hint("give a manifest written by edt, or the output of b3sum")),
+            Ok(read) if read as u64 == MAX_LINE && text.last() != Some(&b'\n') => {
+                Err(Error::new(ErrorKind::InvalidInput, format!("could not read line `{}` of the manifest", self.number))
+                    .with_cause(format!("it is longer than `{MAX_LINE}` bytes"))
+                    .with_hint("give a manifest written by edt, or the output of b3sum"))
+            }
             Ok(_) => Ok((self.number, text)),
             Err(cause) => Err(Error::io(format!("could not read line `{}` of the manifest", self.number), &cause)),
         };

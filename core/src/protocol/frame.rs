@@ -140,7 +140,10 @@ impl FrameHeader {
             return Err(refused(&cause));
         }
         if crc32c(payload) != self.payload_crc32c {
-            return Err(corrupted(&format!("payload of frame `{}` (file `{}`, offset `{}`)", self.sequence, self.file, self.offset)));
+            return Err(corrupted(&format!(
+                "payload of frame `{}` (file `{}`, offset `{}`)",
+                self.sequence, self.file, self.offset
+            )));
         }
         Ok(())
     }

@@ -256,9 +256,7 @@ fn check_major(peer: Version, here: &str, there: &str) -> Result<()> {
 }
 
 fn wrong_secret(what: &str, cause: &str) -> Error {
-    Error::new(ErrorKind::Refused, what)
-        .with_cause(cause)
-        .with_hint("give both sides the same secret: EDT_TOKEN or --token-file")
+    Error::new(ErrorKind::Refused, what).with_cause(cause).with_hint("give both sides the same secret: EDT_TOKEN or --token-file")
 }
 
 fn out_of_order(expected: &str) -> Error {

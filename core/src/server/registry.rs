@@ -50,10 +50,7 @@ impl Registry {
                 half.stop().set(Some(Error::new(ErrorKind::ConnectionLost, "the same transfer began again")));
             }
         }
-        let timed_out = self
-            .changed
-            .wait_while_for(&mut sessions, |sessions| sessions.values().any(same), PATIENCE)
-            .timed_out();
+        let timed_out = self.changed.wait_while_for(&mut sessions, |sessions| sessions.values().any(same), PATIENCE).timed_out();
         if timed_out {
             return Err(Error::new(ErrorKind::ConnectionLost, "the same transfer is still running on the server"));
         }

@@ -158,9 +158,7 @@ fn place(tree: &mut Tree, path: &RelativePath, node: Node, overwrite: Overwrite)
     };
     match tree.get(&key(path)).map(|there| &there.kind) {
         Some(NodeKind::Directory) => Err(failed("publish", path, ErrorKind::WrongType, "a directory stands at its name")),
-        Some(_) if overwrite == Overwrite::Never => {
-            Err(failed("publish", path, ErrorKind::AlreadyExists, "the name is taken"))
-        }
+        Some(_) if overwrite == Overwrite::Never => Err(failed("publish", path, ErrorKind::AlreadyExists, "the name is taken")),
         _ => {
             make_directories(tree, &parent)?;
             tree.insert(key(path), node);

@@ -3,8 +3,8 @@
 use edt::protocol::TransferId;
 use edt::protocol::frame::{FLAG_ZERO, FrameHeader, FrameKind, crc32c};
 use edt::protocol::message::{
-    Ack, Answer, Complete, Direction, DoneItem, Failed, FileHeader, Have, ItemFailed, ItemKind, Key, Listed, Message, Meters, PartialFile,
-    ReceiveOptions, Request, Root, SendOptions, Skipped, StageMeters, Start, TcpMeters, Tune, WireEntry,
+    Ack, Answer, Complete, Direction, DoneItem, Failed, FileHeader, Have, ItemFailed, ItemKind, Key, Listed, Message, Meters,
+    PartialFile, ReceiveOptions, Request, Root, SendOptions, Skipped, StageMeters, Start, TcpMeters, Tune, WireEntry,
 };
 
 pub(crate) fn file_header() -> FileHeader {
@@ -24,7 +24,15 @@ pub(crate) fn file_header() -> FileHeader {
 }
 
 pub(crate) fn symlink() -> FileHeader {
-    FileHeader { file: 8, kind: ItemKind::Symlink, size: 0, target: Some(b"../there".to_vec()), blake3: None, mode: None, ..file_header() }
+    FileHeader {
+        file: 8,
+        kind: ItemKind::Symlink,
+        size: 0,
+        target: Some(b"../there".to_vec()),
+        blake3: None,
+        mode: None,
+        ..file_header()
+    }
 }
 
 /// Headers with the payloads that belong to them.
@@ -80,7 +88,7 @@ fn session_messages() -> Vec<(&'static str, Message)> {
         ("item-failed", Message::ItemFailed(item_failed())),
         ("ping", Message::Ping),
         ("retried", Message::Retried(item_failed())),
-        ("skipped", Message::Skipped(Skipped { files: 4, bytes: 5 })),
+        ("skipped", Message::Skipped(vec![Skipped { path: b"there.bin".to_vec(), size: 5, wanted: false }])),
     ]
 }
 
@@ -94,10 +102,25 @@ fn start(direction: Direction) -> Start {
         digest: 1,
         include: vec!["*.h5".to_owned()],
         exclude: vec!["tmp/".to_owned()],
+        dry_run: false,
     };
     let root = Root { path: b"data/run*".to_vec(), prefix: b"run".to_vec() };
-    let send = SendOptions { roots: vec![root], symlinks: 1, chunk_size: Some(16 << 20), limit_rate: Some(1.25e8), ..SendOptions::default() };
-    Start { direction, transfer: TransferId([0x77; 16]), destination: b"to".to_vec(), receive, send, tune: tune(), buffer: 64 << 20 }
+    let send = SendOptions {
+        roots: vec![root],
+        symlinks: 1,
+        chunk_size: Some(16 << 20),
+        limit_rate: Some(1.25e8),
+        ..SendOptions::default()
+    };
+    Start {
+        direction,
+        transfer: TransferId([0x77; 16]),
+        destination: b"to".to_vec(),
+        receive,
+        send,
+        tune: tune(),
+        buffer: 64 << 20,
+    }
 }
 
 fn tune() -> Tune {
@@ -106,12 +129,23 @@ fn tune() -> Tune {
 
 fn have() -> Have {
     let partial = PartialFile { path: Key([3; 16]), identity: Key([4; 16]), ranges: vec![(0, 1 << 18), (1 << 20, 1 << 33)] };
-    Have { done: vec![Key([1; 16])], present: vec![Key([2; 16])], partial: vec![partial], last: true, resolved: Some("to/name".to_owned()) }
+    Have {
+        done: vec![Key([1; 16])],
+        present: vec![Key([2; 16])],
+        partial: vec![partial],
+        last: true,
+        resolved: Some("to/name".to_owned()),
+    }
 }
 
 fn ack() -> Ack {
     let done = DoneItem { file: 7, crc64nvme: u64::MAX, blake3: Some([0xb3; 32]) };
-    Ack { streams: vec![(1, 17), (2, 70_000)], done: vec![done, DoneItem { blake3: None, ..done }], failed: vec![item_failed()] }
+    Ack {
+        streams: vec![(1, 17), (2, 70_000)],
+        done: vec![done, DoneItem { blake3: None, ..done }],
+        failed: vec![item_failed()],
+        lost: vec![3],
+    }
 }
 
 fn failed() -> Failed {

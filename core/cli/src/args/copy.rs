@@ -149,7 +149,9 @@ impl CopyArgs {
                 edt::ErrorKind::InvalidInput,
                 format!("the optimizer `{name}` keeps no fixed concurrency"),
             )
-            .with_hint("use --optimizer fixed, or leave out --concurrency and --policy fixed; --max-streams limits every optimizer")),
+            .with_hint(
+                "use --optimizer fixed, or leave out --concurrency and --policy fixed; --max-streams limits every optimizer",
+            )),
             Some(name) => Ok(name.to_owned()),
         }
     }

@@ -48,7 +48,8 @@ mod mount {
         for line in mounts.lines() {
             let Some((before, after)) = line.split_once(" - ") else { continue };
             let (Some(point), Some(kind)) = (before.split(' ').nth(4), after.split(' ').next()) else { continue };
-            let holds = path.strip_prefix(point.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+            let holds =
+                path.strip_prefix(point.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
             if holds && best.is_none_or(|(length, _)| point.len() >= length) {
                 best = Some((point.len(), kind));
             }
@@ -61,16 +62,16 @@ mod mount {
         match kind {
             "tmpfs" | "ramfs" => Finding::notice(name, kind, "files take memory, and are gone after a restart")
                 .mend("copy to a disk what must last"),
-            "overlay" | "aufs" => Finding::notice(name, kind, "a container's layer: slower than a disk, and gone with the container")
-                .mend("mount a volume for the data"),
+            "overlay" | "aufs" => {
+                Finding::notice(name, kind, "a container's layer: slower than a disk, and gone with the container")
+                    .mend("mount a volume for the data")
+            }
             "nfs" | "nfs4" | "cifs" | "smb3" | "9p" | "afs" => {
                 Finding::notice(name, kind, "every file costs round trips to its server, so many small files are slow")
                     .mend("run edt on the host that holds the disks")
             }
-            kind if kind.starts_with("fuse") => {
-                Finding::notice(name, kind, "each read and write passes through another process")
-                    .mend("copy to the storage behind it, if edt can reach it")
-            }
+            kind if kind.starts_with("fuse") => Finding::notice(name, kind, "each read and write passes through another process")
+                .mend("copy to the storage behind it, if edt can reach it"),
             _ => Finding::good(name, kind, "limits nothing by its kind"),
         }
     }

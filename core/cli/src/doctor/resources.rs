@@ -18,7 +18,8 @@ pub(super) fn examine() -> Vec<Finding> {
     let smallest = |controller, file, parse: fn(&str) -> Option<f64>| {
         places(&groups, controller).iter().filter_map(|place| parse(&read(format!("{place}/{file}"))?)).reduce(f64::min)
     };
-    let memory = smallest("memory", "memory.max", memory_limit).or_else(|| smallest("memory", "memory.limit_in_bytes", memory_limit));
+    let memory =
+        smallest("memory", "memory.max", memory_limit).or_else(|| smallest("memory", "memory.limit_in_bytes", memory_limit));
     let processors = smallest("cpu", "cpu.max", processor_limit);
     [
         read("/proc/self/limits").and_then(|text| open_files(&text)),
@@ -122,7 +123,8 @@ mod tests {
 
     #[test]
     fn open_files_are_mended_up_to_the_hard_limit() {
-        let limits = |soft, hard| format!("Limit  Soft Limit  Hard Limit  Units\nMax open files            {soft}  {hard}  files\n");
+        let limits =
+            |soft, hard| format!("Limit  Soft Limit  Hard Limit  Units\nMax open files            {soft}  {hard}  files\n");
         let low = open_files(&limits("1024", "1048576")).unwrap();
         assert_eq!((low.verdict, low.mend.as_deref()), (Verdict::Notice, Some("ulimit -n 65536")));
         assert_eq!(open_files(&limits("256", "256")).unwrap().verdict, Verdict::Limits);

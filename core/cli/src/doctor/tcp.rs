@@ -66,8 +66,12 @@ fn congestion_control(present: &str, available: &str) -> Finding {
         return Finding::good(name, present, "keeps its rate where a little loss does not mean congestion");
     }
     let load = if available.split_whitespace().any(|other| other == "bbr") { "" } else { "sudo modprobe tcp_bbr && " };
-    Finding::notice(name, present, "slows down at every loss; on long or lossy paths bbr is faster, edt opens more streams instead")
-        .mend(format!("{load}sudo sysctl -w net.ipv4.tcp_congestion_control=bbr"))
+    Finding::notice(
+        name,
+        present,
+        "slows down at every loss; on long or lossy paths bbr is faster, edt opens more streams instead",
+    )
+    .mend(format!("{load}sudo sysctl -w net.ipv4.tcp_congestion_control=bbr"))
 }
 
 fn slow_start_after_idle(text: &str) -> Finding {

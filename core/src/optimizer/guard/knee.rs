@@ -37,7 +37,16 @@ pub(super) struct Knee {
 
 impl Knee {
     pub(super) fn new() -> Self {
-        Self { bound: None, wait: 0, gap: GAPS.0, sound: 0.0, sick: 0, last: PerStage::all(0), since_growth: 0, recent: Vec::new() }
+        Self {
+            bound: None,
+            wait: 0,
+            gap: GAPS.0,
+            sound: 0.0,
+            sick: 0,
+            last: PerStage::all(0),
+            since_growth: 0,
+            recent: Vec::new(),
+        }
     }
 
     /// Counts an interval towards the end of the gap, where the bound rises step by step; a path that is still down is not tempted.

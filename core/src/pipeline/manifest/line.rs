@@ -98,7 +98,8 @@ pub(super) fn parse(line: &(u64, Vec<u8>)) -> Result<Expected> {
         return Ok(Expected { path: entry.path, size: Some(entry.size), crc64nvme: Some(entry.crc64nvme), blake3: entry.blake3 });
     }
     let refused = |cause: &dyn std::fmt::Display| refused(line.0, cause);
-    let (digest, path) = split_b3sum(&line.1).ok_or_else(|| refused(&"it is neither JSON nor 64 hexadecimal digits and a path"))?;
+    let (digest, path) =
+        split_b3sum(&line.1).ok_or_else(|| refused(&"it is neither JSON nor 64 hexadecimal digits and a path"))?;
     let path = RelativePath::from_bytes(path.strip_prefix(b"./").unwrap_or(&path)).map_err(|cause| refused(&cause))?;
     Ok(Expected { path, size: None, crc64nvme: None, blake3: Some(digest) })
 }
@@ -132,7 +133,8 @@ fn unescape(path: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn unhex(digits: &str) -> Option<Vec<u8>> {
-    let nibbles: Vec<u8> = digits.chars().map(|digit| digit.to_digit(16).and_then(|value| u8::try_from(value).ok())).collect::<Option<_>>()?;
+    let nibbles: Vec<u8> =
+        digits.chars().map(|digit| digit.to_digit(16).and_then(|value| u8::try_from(value).ok())).collect::<Option<_>>()?;
     nibbles.len().is_multiple_of(2).then(|| nibbles.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 

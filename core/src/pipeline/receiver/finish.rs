@@ -115,7 +115,9 @@ impl Shared {
     pub(crate) fn flush_journal(&self) -> Result<()> {
         self.journal.lock().as_mut().map_or(Ok(()), |journal| {
             journal.flush().map_err(|error| {
-                error.with_hint("without a journal nothing can be resumed: free space at the destination and run the command again")
+                error.with_hint(
+                    "without a journal nothing can be resumed: free space at the destination and run the command again",
+                )
             })
         })
     }

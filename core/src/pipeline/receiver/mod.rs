@@ -152,8 +152,7 @@ impl Receiver {
         self.publisher.start()?;
         let shared = Arc::clone(&self.shared);
         let thread = std::thread::Builder::new().name("edt-ack".to_owned()).spawn(move || shared.acknowledge_all());
-        *self.acknowledger.lock() =
-            Some(thread.map_err(|cause| Error::io("could not start the acknowledging thread", &cause))?);
+        *self.acknowledger.lock() = Some(thread.map_err(|cause| Error::io("could not start the acknowledging thread", &cause))?);
         self.shared.ready.store(true, Ordering::SeqCst);
         Ok(())
     }

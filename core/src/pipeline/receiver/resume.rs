@@ -78,12 +78,11 @@ impl Shared {
         let base = self.base.lock().clone();
         let Some(name) = &self.options.file_name else {
             return match self.store.stat(&base) {
-                Ok(entry) if entry.kind == EntryKind::File => Err(Error::new(
-                    ErrorKind::WrongType,
-                    format!("could not copy into `{base}`"),
-                )
-                .with_cause("it is a file, and the source is a directory or several sources")
-                .with_hint("name a directory as the destination")),
+                Ok(entry) if entry.kind == EntryKind::File => {
+                    Err(Error::new(ErrorKind::WrongType, format!("could not copy into `{base}`"))
+                        .with_cause("it is a file, and the source is a directory or several sources")
+                        .with_hint("name a directory as the destination"))
+                }
                 Ok(_) => Ok(base),
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(base),
                 Err(error) => Err(error),
@@ -100,9 +99,10 @@ impl Shared {
             Ok(entry) if matches!(entry.kind, EntryKind::Symlink(_)) => {
                 // A link to a directory lists as one; any other link lists as itself or not at all.
                 let nothing = std::sync::Arc::new(|_: &RelativePath| false);
-                Ok(self.store.list(path, Depth::One, nothing).is_ok_and(|mut listing| {
-                    listing.next().is_none_or(|first| first.is_ok_and(|entry| entry.path != *path))
-                }))
+                Ok(self
+                    .store
+                    .list(path, Depth::One, nothing)
+                    .is_ok_and(|mut listing| listing.next().is_none_or(|first| first.is_ok_and(|entry| entry.path != *path))))
             }
             Ok(entry) => Ok(entry.kind == EntryKind::Directory),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),

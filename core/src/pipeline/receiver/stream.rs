@@ -85,9 +85,8 @@ impl Shared {
     }
 
     fn open(&self, frame: &Frame) -> Result<()> {
-        let header: FileHeader = minicbor::decode(frame.payload.as_deref().unwrap_or_default()).map_err(|cause| {
-            Error::new(ErrorKind::Protocol, "could not understand the header of a file").with_cause(cause)
-        })?;
+        let header: FileHeader = minicbor::decode(frame.payload.as_deref().unwrap_or_default())
+            .map_err(|cause| Error::new(ErrorKind::Protocol, "could not understand the header of a file").with_cause(cause))?;
         if header.file != frame.header.file {
             return Err(Error::new(ErrorKind::Protocol, "a file's header has another file's number"));
         }

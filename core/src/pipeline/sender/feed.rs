@@ -113,8 +113,7 @@ impl<'a> Feed<'a> {
             return true;
         }
         let known = &self.known;
-        !known.present.is_empty()
-            && known.present.contains(&key::of_content(destination, entry.size, entry.modified_ns))
+        !known.present.is_empty() && known.present.contains(&key::of_content(destination, entry.size, entry.modified_ns))
     }
 
     fn large(&mut self, entry: Entry, destination: &RelativePath, identity: Key) {

@@ -118,9 +118,7 @@ impl Shared {
     }
 
     fn begin_again(&self, file: &SourceFile) -> bool {
-        let (Ok(entry), Ok(path)) =
-            (self.store.stat(&file.entry.path), RelativePath::from_bytes(&file.header.path))
-        else {
+        let (Ok(entry), Ok(path)) = (self.store.stat(&file.entry.path), RelativePath::from_bytes(&file.header.path)) else {
             return false;
         };
         let size = entry.size;

@@ -78,9 +78,12 @@ impl UnverifiedStreamHello {
         if key.verify(&[signed, binding].concat(), proof) {
             return Ok(self.hello);
         }
-        Err(Error::new(ErrorKind::Refused, format!("could not let stream `{}` into session `{}`", self.hello.number, self.hello.session))
-            .with_cause("its proof of the session key is wrong")
-            .with_hint("check that nothing between the two sides ends or alters their connections"))
+        Err(Error::new(
+            ErrorKind::Refused,
+            format!("could not let stream `{}` into session `{}`", self.hello.number, self.hello.session),
+        )
+        .with_cause("its proof of the session key is wrong")
+        .with_hint("check that nothing between the two sides ends or alters their connections"))
     }
 }
 

@@ -50,8 +50,8 @@ impl LocalStore {
 
     /// The tree below an existing directory that no path and no link leads out of.
     pub fn confined(root: &Path, symlinks: Symlinks) -> Result<Self> {
-        let place = Place::confined(root)
-            .map_err(|error| Error::io(format!("could not open the root `{}`", root.display()), &error))?;
+        let place =
+            Place::confined(root).map_err(|error| Error::io(format!("could not open the root `{}`", root.display()), &error))?;
         Ok(Self { root: place, shown: PathBuf::new(), symlinks, staging: Staging::new() })
     }
 
@@ -211,10 +211,8 @@ impl Store for LocalStore {
         let local = self.checked(path)?;
         let target = Path::new(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(target));
         self.place_symlink(target, &local, overwrite).map_err(|error| match error.kind() {
-            io::ErrorKind::IsADirectory => {
-                Error::io(format!("could not create the link `{}`", self.show(path)), &error)
-                    .with_hint("remove or rename the directory that stands there")
-            }
+            io::ErrorKind::IsADirectory => Error::io(format!("could not create the link `{}`", self.show(path)), &error)
+                .with_hint("remove or rename the directory that stands there"),
             _ => self.failed("create the link", path, &error),
         })
     }

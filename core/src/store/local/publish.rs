@@ -143,7 +143,9 @@ impl LocalStore {
                 .with_hint("remove or rename the directory, then run the same command again");
         }
         match Error::io(what, error) {
-            taken if taken.kind() == ErrorKind::AlreadyExists => taken.with_hint("let it be replaced, or choose another destination"),
+            taken if taken.kind() == ErrorKind::AlreadyExists => {
+                taken.with_hint("let it be replaced, or choose another destination")
+            }
             other => other,
         }
     }
