@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import datasets
-from processes import EDT, Failed, Measured, Workplace, workplace
+from processes import EDT, Failed, Workplace, workplace
 
 
 class Different(RuntimeError):
