@@ -5,6 +5,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::path::RelativePath;
+
 /// The result of every fallible function of the crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -133,12 +135,13 @@ pub struct Error {
     cause: Option<Arc<str>>,
     hint: Option<String>,
     after: Option<Duration>,
+    path: Option<Arc<RelativePath>>,
 }
 
 impl Error {
     /// Makes an error; `what` names the operation and the place, in lower case with values in backticks.
     pub fn new(kind: ErrorKind, what: impl Into<String>) -> Self {
-        Self { kind, what: what.into(), cause: None, hint: None, after: None }
+        Self { kind, what: what.into(), cause: None, hint: None, after: None, path: None }
     }
 
     /// Makes an error from an I/O error, whose kind decides this kind and a default hint.
@@ -168,6 +171,18 @@ impl Error {
     pub fn with_retry_after(mut self, after: Duration) -> Self {
         self.after = Some(after);
         self
+    }
+
+    /// Names the item of a store that the error is about, where only the message would tell.
+    #[must_use]
+    pub fn about(mut self, path: &RelativePath) -> Self {
+        self.path = Some(Arc::new(path.clone()));
+        self
+    }
+
+    /// The item of a store that the error is about, if a listing named it.
+    pub fn path(&self) -> Option<&RelativePath> {
+        self.path.as_deref()
     }
 
     /// What kind of failure this is.

@@ -85,7 +85,11 @@ fn place_all<'a>(
     listing.filter_map(move |found| {
         let entry = match found {
             Ok(entry) => entry,
-            Err(error) => return Some(Err((prefix.clone(), error))),
+            Err(error) => {
+                let below = error.path().and_then(|path| path.strip_prefix(&root)).unwrap_or_default();
+                let wanted = below.is_root() || filter.includes_file(&below);
+                return wanted.then(|| Err((prefix.join(&below), error)));
+            }
         };
         let below = entry.path.strip_prefix(&root).unwrap_or_default();
         let wanted = match entry.kind {

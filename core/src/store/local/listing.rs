@@ -78,7 +78,7 @@ impl<'a> Walk<'a> {
                 return Ok(None);
             }
             if self.depth == Depth::Tree {
-                self.failed = self.descend(path, &facts, link).err();
+                self.failed = self.descend(path, &facts, link).err().map(|error| error.about(path));
             }
         }
         self.store.entry(path, &facts).map(Some)
@@ -109,7 +109,7 @@ impl Iterator for Walk<'_> {
                 Some(Ok(found)) => found,
                 Some(Err(error)) => {
                     let path = self.levels.pop()?.path;
-                    return Some(Err(self.store.failed("list all of", &path, &error)));
+                    return Some(Err(self.store.failed("list all of", &path, &error).about(&path)));
                 }
                 None => {
                     self.levels.pop();
@@ -117,7 +117,7 @@ impl Iterator for Walk<'_> {
                 }
             };
             let taken = self.child(&found.name).and_then(|path| match path {
-                Some(path) => self.take(&path, found.facts),
+                Some(path) => self.take(&path, found.facts).map_err(|error| error.about(&path)),
                 None => Ok(None),
             });
             if let Some(item) = taken.transpose() {
