@@ -231,7 +231,7 @@ impl State {
         let mut remaining = self.remove(key)?;
         let first = remaining.ranges.pop_front()?;
         // Chunks begin and end at block borders, for digests are per block.
-        let end = first.end.min((first.start / BLOCK * BLOCK).saturating_add(chunk.max(BLOCK)));
+        let end = first.end.min((first.start / BLOCK * BLOCK).saturating_add(chunk.max(BLOCK) / BLOCK * BLOCK));
         if end < first.end {
             remaining.ranges.push_front(end..first.end);
         }
@@ -342,7 +342,7 @@ mod tests {
             for (ranges, size) in seen.iter().zip(&sizes) {
                 prop_assert!(ranges.is_complete(*size));
             }
-                prop_assert_eq!(queue.left(), Some((0, 0)));
+            prop_assert_eq!(queue.left(), Some((0, 0)));
         }
     }
 
