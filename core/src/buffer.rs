@@ -103,13 +103,11 @@ impl SlabPool {
         }
         *used += 1;
         drop(used);
-        match self.shared.budget.take(patience) {
-            Some(memory) => Some(Slab { memory, length: 0, pool: Some(Arc::clone(&self.shared)) }),
-            None => {
-                self.shared.release();
-                None
-            }
-        }
+        let Some(memory) = self.shared.budget.take(patience) else {
+            self.shared.release();
+            return None;
+        };
+        Some(Slab { memory, length: 0, pool: Some(Arc::clone(&self.shared)) })
     }
 
     /// Bytes that can still be taken, and the size of the pool.

@@ -192,8 +192,8 @@ impl Iterator for RemoteListing<'_> {
                     self.waiting.extend(entries.into_iter().map(Entry::try_from));
                     self.waiting.extend(failed.into_iter().map(|item| Err(item.failed.into())));
                 }
-                Ok(other) => return self.end(unfit(&other)),
-                Err(error) => return self.end(error),
+                Ok(other) => return Some(self.end(unfit(&other))),
+                Err(error) => return Some(self.end(error)),
             }
         }
         self.waiting.pop_front()
@@ -201,9 +201,9 @@ impl Iterator for RemoteListing<'_> {
 }
 
 impl RemoteListing<'_> {
-    fn end(&mut self, error: Error) -> Option<Result<Entry>> {
+    fn end(&mut self, error: Error) -> Result<Entry> {
         self.last = true;
-        Some(Err(error))
+        Err(error)
     }
 }
 

@@ -227,7 +227,7 @@ impl ServeOptions {
             identity: None,
             plain: Plain::LoopbackOnly,
             max_sessions: 256,
-            max_streams: NonZeroU16::new(128).expect("128 is not 0"),
+            max_streams: const { NonZeroU16::new(128).expect("128 is not 0") },
             buffer: 96 << 20,
             grace: Duration::from_secs(30),
         }

@@ -70,6 +70,7 @@ impl RelativePath {
     }
 
     /// This path with `tail` below it.
+    #[must_use]
     pub fn join(&self, tail: &Self) -> Self {
         match (self.is_root(), tail.is_root()) {
             (true, _) => tail.clone(),
@@ -116,6 +117,7 @@ pub fn name_bytes(name: &std::ffi::OsStr) -> Option<&[u8]> {
 }
 
 #[cfg(unix)]
+#[expect(clippy::unnecessary_wraps, reason = "other systems cannot hold every name")]
 fn local_name(name: &[u8]) -> Option<&Path> {
     Some(Path::new(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(name)))
 }

@@ -42,6 +42,9 @@ impl Report {
     }
 
     /// The report as JSON text.
+    ///
+    /// # Panics
+    /// Never: a report holds only numbers, text and lists of them.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("a report holds only numbers and text")
     }
@@ -99,7 +102,7 @@ pub fn human_rate(bytes_per_second: f64) -> String {
 fn scaled(mut value: f64, unit: &str) -> String {
     for prefix in ["", "k", "M", "G", "T"] {
         if value < 999.5 {
-            let digits = if prefix.is_empty() || value >= 99.95 { 0 } else { 1 };
+            let digits = usize::from(!prefix.is_empty() && value < 99.95);
             return format!("{value:.digits$} {prefix}{unit}");
         }
         value /= 1000.0;

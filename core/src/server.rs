@@ -173,7 +173,7 @@ impl Shared {
             Accepted::Control(control) => {
                 let session = control.session;
                 let outcome =
-                    if self.draining.is_set() { session::refuse(&control.control, &leaving()) } else { self.session(control) };
+                    if self.draining.is_set() { session::refuse(&control.control, &leaving()) } else { self.session(&control) };
                 self.registry.remove(session);
                 self.acceptor.forget(session);
                 outcome

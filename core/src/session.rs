@@ -137,11 +137,11 @@ impl Caller {
     }
 
     fn pump(&self, half: &Half, control: &Control, cancel: &Stop) -> Result<()> {
-        if let Half::Receiver(receiver) = half {
-            if let Err(error) = receiver.prepare() {
-                self.fail(&error);
-                return Err(error);
-            }
+        if let Half::Receiver(receiver) = half
+            && let Err(error) = receiver.prepare()
+        {
+            self.fail(&error);
+            return Err(error);
         }
         let sent = AtomicU64::new(0);
         let outcome = half.pump(control, |message| {

@@ -57,8 +57,9 @@ fn an_unknown_field_is_skipped_and_an_unknown_message_refused() {
 
 #[test]
 fn an_optional_field_may_be_null_or_left_out() {
-    // Ack { streams: [], done: [{file: 1, crc64nvme: 2}, {the same, blake3: null}], failed: [] }
-    let ack = [0x82, 0x07, 0x81, 0xa3, 0x00, 0x80, 0x01, 0x82, 0xa2, 0, 1, 1, 2, 0xa3, 0, 1, 1, 2, 2, 0xf6, 0x02, 0x80];
+    // Ack { streams: [], done: [{file: 1, crc64nvme: 2}, {the same, blake3: null}], failed: [], lost: [] }
+    let ack =
+        [0x82, 0x07, 0x81, 0xa4, 0x00, 0x80, 0x01, 0x82, 0xa2, 0, 1, 1, 2, 0xa3, 0, 1, 1, 2, 2, 0xf6, 0x02, 0x80, 0x03, 0x80];
     let Message::Ack(ack) = Message::decode(&ack).unwrap() else { panic!() };
     assert_eq!((ack.done[0].blake3, ack.done[1].blake3), (None, None));
 }

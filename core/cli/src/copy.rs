@@ -87,7 +87,9 @@ fn summary(report: &Report) -> String {
         return report.summary();
     }
     let totals = &report.totals;
-    format!("dry run: {} files, {} would be copied; nothing was changed", totals.files_done, human_bytes(totals.bytes_done))
+    let removed = if totals.removed > 0 { format!(", {} items removed", totals.removed) } else { String::new() };
+    let (files, bytes) = (totals.files_done, human_bytes(totals.bytes_done));
+    format!("dry run: {files} files, {bytes} would be copied{removed}; nothing was changed")
 }
 
 fn failures(failures: &[Failure], all: u64) -> Vec<String> {

@@ -69,6 +69,27 @@ fn a_dry_run_names_the_files_and_changes_nothing() {
 }
 
 #[test]
+fn a_dry_run_of_a_mirror_counts_what_it_would_remove() {
+    let world = world_with_tree();
+    let ended = world.edt("cp --dry-run --sync --delete src dst").expect(0);
+    assert!(ended.err.contains("dry run: 3 files"), "{}", ended.err);
+    world.edt("cp src dst").expect(0);
+    world.write("dst/surplus.txt", "x");
+    let ended = world.edt("cp --dry-run --sync --delete src dst").expect(0);
+    assert!(ended.err.contains("0 files") && ended.err.contains("1 items removed"), "{}", ended.err);
+    assert!(world.exists("dst/surplus.txt"));
+}
+
+#[test]
+fn a_chunk_size_of_any_number_of_bytes_is_usable() {
+    let world = World::new();
+    world.write("src.bin", vec![7; 3_000_000]);
+    let server = world.serve(".");
+    world.edt(&format!("cp --chunk-size 300001 src.bin {}/copy.bin", server.url)).expect(0);
+    assert_eq!(std::fs::read(world.path("copy.bin")).unwrap(), vec![7; 3_000_000]);
+}
+
+#[test]
 fn json_events_end_with_the_report() {
     let world = world_with_tree();
     let ended = world.edt("cp --json src dst").expect(0);

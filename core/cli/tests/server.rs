@@ -40,7 +40,7 @@ fn a_pattern_is_expanded_on_the_server() {
 fn a_wrong_secret_is_refused() {
     let world = world_with_tree();
     let server = world.serve("root");
-    world.write("token", "another secret\n");
+    world.write("token", "a secret that the server does not have\n");
     for command in [format!("cp --token-file token src {}/up", server.url), format!("ls --token-file token {}/", server.url)] {
         let err = world.edt(&command).expect(3).err;
         assert!(err.contains("hint: "), "{err}");

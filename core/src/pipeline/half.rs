@@ -79,11 +79,10 @@ impl Half {
                         self.handle(message)?;
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) if !self.is_complete() => {
                     return Err(self.stop().error().unwrap_or_else(|| lost(control)));
                 }
-                Err(RecvTimeoutError::Disconnected) => {}
+                Err(_) => {}
             }
             if self.is_complete() {
                 return Ok(());

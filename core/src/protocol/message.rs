@@ -32,25 +32,25 @@ pub enum Message {
     /// Sender: what listing found so far.
     #[n(2)]
     Listed(#[n(0)] Listed),
-    /// Sender: these files were read to their end and their sources had not changed; they may be published.
+    /// Sender: every byte of these files is acknowledged and their sources are unchanged; they may be published.
     #[n(3)]
     Close(#[n(0)] Vec<u32>),
-    /// Sender: this file will not be completed; the receiver drops what it has of it.
+    /// Sender: this file will not be completed under this number; the receiver drops what it has of it.
     #[n(4)]
     Abandon(#[n(0)] u32),
-    /// Sender: keys of items that are not sent because the receiver has them; a mirroring receiver must keep them.
+    /// Sender, to a mirror: path keys of items that the source has; they are not removed.
     #[n(5)]
     Keep(#[n(0)] Vec<Key>),
-    /// Sender: everything was sent and acknowledged. `intact` says whether every source item could be listed and read.
+    /// Sender: every item is settled. `intact` says whether all of them could be listed and read.
     #[n(6)]
     Finish(#[n(0)] bool),
     /// Receiver: acknowledgement, cumulative.
     #[n(7)]
     Ack(#[n(0)] Ack),
-    /// Receiver: directories are set, journals removed; the answer to `Finish`.
+    /// Receiver: directories are set, and the journal is removed if nothing failed; the answer to `Finish`.
     #[n(8)]
     Complete(#[n(0)] Complete),
-    /// Either half of a remote peer: its meters.
+    /// Server: the meters of its half.
     #[n(9)]
     Meters(#[n(0)] Meters),
     /// Caller: new sizes of the remote half's stages.
@@ -253,7 +253,8 @@ pub struct Listed {
 #[derive(Debug, Clone, Default, PartialEq, Encode, Decode)]
 #[cbor(map)]
 pub struct Ack {
-    /// For each stream that moved on: its number and how many of its frames, from the first, are written and journaled.
+    /// For each stream that moved on: its number and how many of its frames, from the first, are settled: bytes written and
+    /// journaled, packed items published or failed.
     #[n(0)]
     pub streams: Vec<(u16, u32)>,
     /// Items that are complete under their final names.

@@ -28,16 +28,23 @@ pub(super) fn refuse(control: &Control, error: &Error) -> Result<()> {
     Err(error.clone())
 }
 
+fn drive(half: &Half, control: &Control) -> Result<()> {
+    if let Half::Receiver(receiver) = half {
+        receiver.prepare()?;
+    }
+    half.pump(control, Some)
+}
+
 impl Shared {
     /// Serves one caller until it leaves, its transfer ends, or the server does.
-    pub(super) fn session(&self, session: ControlSession) -> Result<()> {
+    pub(super) fn session(&self, session: &ControlSession) -> Result<()> {
         self.registry.add(session.session);
         tracing::info!(peer = %session.peer, "a session began");
         let control = &session.control;
         loop {
             match control.receiver.recv_timeout(Duration::from_millis(200)) {
                 Ok(Message::Start(start)) => {
-                    let outcome = self.transfer(&session, &start);
+                    let outcome = self.transfer(session, &start);
                     if let Err(error) = &outcome {
                         let _ = control.sender.send(&Message::Fail(error.into()));
                     }
@@ -66,7 +73,7 @@ impl Shared {
         self.registry.set(session.session, half.clone(), transfer);
         let outcome = std::thread::scope(|scope| {
             let meters = scope.spawn(|| self.watch(&half, &session.control.sender));
-            let outcome = self.drive(&half, &session.control);
+            let outcome = drive(&half, &session.control);
             half.stop().set(None);
             let _ = meters.join();
             outcome
@@ -76,13 +83,6 @@ impl Shared {
             self.await_goodbye(&session.control);
         }
         outcome
-    }
-
-    fn drive(&self, half: &Half, control: &Control) -> Result<()> {
-        if let Half::Receiver(receiver) = half {
-            receiver.prepare()?;
-        }
-        half.pump(control, Some)
     }
 
     /// Tells the caller the meters, and ends the half when the server ends.

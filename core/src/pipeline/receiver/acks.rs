@@ -80,8 +80,8 @@ impl Acks {
             state.streams.remove(&stream);
             ack.lost.push(stream);
         }
-        let bytes = std::mem::take(&mut state.bytes);
-        (ack != Ack::default()).then_some((ack, bytes))
+        // Bytes behind a gap are counted with the acknowledgement that comes after it.
+        (ack != Ack::default()).then(|| (ack, std::mem::take(&mut state.bytes)))
     }
 }
 

@@ -140,11 +140,12 @@ impl Shared {
         if !self.files.reserve(header.file) {
             return Ok(());
         }
-        let opened = self.begin(header.clone(), path);
+        let (number, name) = (header.file, header.path.clone());
+        let opened = self.begin(header, path);
         let failure = opened.as_ref().err().cloned();
-        self.files.fill(header.file, opened.ok());
+        self.files.fill(number, opened.ok());
         if let Some(error) = failure {
-            self.item_failed(header.file, &header.path, &error);
+            self.item_failed(number, &name, &error);
         }
         Ok(())
     }
@@ -159,19 +160,18 @@ impl Shared {
             }
             fits
         });
-        let (number, ranges, digest) = match fits {
-            Some(recovered) => (recovered.number, recovered.ranges, recovered.digest),
-            None => {
-                let number = self.partials.next_number();
-                self.journal(&Record::Begin {
-                    number,
-                    path: name,
-                    size: header.size,
-                    identity: header.identity,
-                    sparse: header.sparse,
-                });
-                (number, Ranges::default(), FileDigest::new(header.size, self.digest))
-            }
+        let (number, ranges, digest) = if let Some(recovered) = fits {
+            (recovered.number, recovered.ranges, recovered.digest)
+        } else {
+            let number = self.partials.next_number();
+            self.journal(&Record::Begin {
+                number,
+                path: name,
+                size: header.size,
+                identity: header.identity,
+                sparse: header.sparse,
+            });
+            (number, Ranges::default(), FileDigest::new(header.size, self.digest))
         };
         let resume = Some(Partial { key: self.key.clone(), number });
         let new = NewFile { path: path.clone(), size: header.size, sparse: header.sparse, resume };

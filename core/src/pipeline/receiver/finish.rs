@@ -53,7 +53,20 @@ impl Shared {
             path.strip_prefix(&prefix).is_some_and(|path| !path.is_root() && pruning.prunes(&path))
         });
         let (mut files, mut directories) = (Vec::new(), Vec::new());
-        for entry in self.store.list(&base, Depth::Tree, prune)?.flatten() {
+        let listing = match self.store.list(&base, Depth::Tree, prune) {
+            Ok(listing) => listing,
+            // A dry run to a new destination.
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        for entry in listing {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    complete.failed.push(failure(&RelativePath::root(), &error));
+                    continue;
+                }
+            };
             let path = below(&entry.path);
             if path.is_root() || kept.contains(&key::of_path(&path)) {
                 continue;

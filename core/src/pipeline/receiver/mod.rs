@@ -149,7 +149,7 @@ impl Receiver {
     /// Finds out what is there already and tells the sender; may take as long as reading the partial files.
     pub(crate) fn prepare(&self) -> Result<()> {
         self.shared.prepare()?;
-        self.publisher.start()?;
+        self.publisher.start();
         let shared = Arc::clone(&self.shared);
         let thread = std::thread::Builder::new().name("edt-ack".to_owned()).spawn(move || shared.acknowledge_all());
         *self.acknowledger.lock() = Some(thread.map_err(|cause| Error::io("could not start the acknowledging thread", &cause))?);
@@ -261,7 +261,7 @@ impl Shared {
         let _worker = self.write.worker();
         loop {
             match self.frames.pop(Duration::from_millis(50)) {
-                Some(arrived) => self.take(arrived),
+                Some(arrived) => self.take(&arrived),
                 None if turn.over() && (turn.closed() || self.frames.is_empty()) => return,
                 None => {}
             }

@@ -64,11 +64,10 @@ impl Publisher {
     }
 
     /// Starts the threads, if the flushes of this session are worth any.
-    pub(crate) fn start(&self) -> Result<()> {
+    pub(crate) fn start(&self) {
         if self.shared.fsync != Fsync::None {
             self.pool.resize(PUBLISHERS);
         }
-        Ok(())
     }
 
     /// Publishes what waits and ends the threads.

@@ -118,7 +118,7 @@ impl Shared {
         // Partial files of a journal that is gone may still lie there: new ones keep clear of their numbers.
         let clear = if recovered.restarted.is_some() { nanoseconds() } else { 0 };
         self.partials.next.store(recovered.next_number.max(clear), Ordering::Relaxed);
-        self.tell_done(recovered.done)?;
+        self.tell_done(&recovered.done)?;
         for partial in recovered.partial {
             let number = partial.number;
             match self.verify(&partial) {
@@ -135,7 +135,7 @@ impl Shared {
     }
 
     /// Tells which files earlier attempts published and still stand there as they were published.
-    fn tell_done(&self, done: Vec<DoneRecord>) -> Result<()> {
+    fn tell_done(&self, done: &[DoneRecord]) -> Result<()> {
         let base = self.base.lock().clone();
         let stands = |record: &DoneRecord| {
             self.store.stat(&base.join(&record.path)).is_ok_and(|entry| {

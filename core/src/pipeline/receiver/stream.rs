@@ -49,9 +49,9 @@ fn serve(shared: &Shared, number: u16, source: &mut dyn FrameSource) -> Result<(
             FrameKind::Ping | FrameKind::Finish => shared.acks.frame(number, arrived.sequence, 0),
             FrameKind::Data | FrameKind::Pack if fused => {
                 while let Some(waiting) = shared.frames.pop(Duration::ZERO) {
-                    shared.take(waiting);
+                    shared.take(&waiting);
                 }
-                shared.take(arrived);
+                shared.take(&arrived);
             }
             FrameKind::Data | FrameKind::Pack => {
                 shared.frames.push(arrived);
@@ -71,10 +71,10 @@ fn verify(frame: &Frame) -> Result<()> {
 
 impl Shared {
     /// Writes one frame; whatever becomes of its items, the frame is acknowledged.
-    pub(crate) fn take(&self, arrived: Arrived) {
+    pub(crate) fn take(&self, arrived: &Arrived) {
         let begun = Instant::now();
         let bytes = match arrived.frame.header.kind {
-            FrameKind::Pack => self.take_pack(&arrived),
+            FrameKind::Pack => self.take_pack(arrived),
             _ => self.take_data(&arrived.frame),
         };
         if let Some(bytes) = bytes {

@@ -80,7 +80,7 @@ impl<'a> Feed<'a> {
                 Ok(item) => self.item(item.entry, &item.destination),
                 Err((destination, error)) => shared.item_failed(0, destination.as_bytes(), &error),
             }
-            if self.listed.items % 1024 == 0 {
+            if self.listed.items.is_multiple_of(1024) {
                 self.tell();
             }
         }

@@ -231,7 +231,7 @@ impl State {
         let mut remaining = self.remove(key)?;
         let first = remaining.ranges.pop_front()?;
         // Chunks begin and end at block borders, for digests are per block.
-        let end = first.end.min((first.start / BLOCK * BLOCK).saturating_add(chunk.max(BLOCK)));
+        let end = first.end.min((first.start / BLOCK * BLOCK).saturating_add(chunk.max(BLOCK) / BLOCK * BLOCK));
         if end < first.end {
             remaining.ranges.push_front(end..first.end);
         }
@@ -321,7 +321,7 @@ mod tests {
         ) {
             let queue = Queue::default();
             for (number, size) in (1u32..).zip(&sizes) {
-                queue.add_file(file(number, *size), vec![0..*size]);
+                queue.add_file(file(number, *size), std::iter::once(0..*size).collect());
             }
             queue.complete();
             let mut seen: Vec<Ranges> = sizes.iter().map(|_| Ranges::default()).collect();
@@ -342,7 +342,7 @@ mod tests {
             for (ranges, size) in seen.iter().zip(&sizes) {
                 prop_assert!(ranges.is_complete(*size));
             }
-                prop_assert_eq!(queue.left(), Some((0, 0)));
+            prop_assert_eq!(queue.left(), Some((0, 0)));
         }
     }
 
@@ -350,7 +350,7 @@ mod tests {
     fn the_largest_file_comes_first() {
         let queue = Queue::default();
         for (number, size) in [(1, 5 << 20), (2, 9 << 20), (3, 7 << 20)] {
-            queue.add_file(file(number, size), vec![0..size]);
+            queue.add_file(file(number, size), std::iter::once(0..size).collect());
         }
         let Next::Unit(Unit::Chunk(first, _)) = queue.take(cut(64 << 20), Duration::ZERO) else { panic!() };
         assert_eq!(first.header.file, 2);
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn parallelism_bounds_the_chunks_of_one_file() {
         let queue = Queue::default();
-        queue.add_file(file(1, 64 << 20), vec![0..64 << 20]);
+        queue.add_file(file(1, 64 << 20), std::iter::once(0..64 << 20).collect());
         let cut = Cut { parallelism: 1, ..cut(1 << 20) };
         let Next::Unit(Unit::Chunk(file, _)) = queue.take(cut, Duration::ZERO) else { panic!() };
         assert!(matches!(queue.take(cut, Duration::ZERO), Next::Nothing));

@@ -66,7 +66,7 @@ impl UnitReader {
             }
             Err(error) => {
                 done(&file);
-                shared.source_failed(&file, error);
+                shared.source_failed(&file, &error);
                 return None;
             }
         };

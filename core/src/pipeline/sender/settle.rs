@@ -10,7 +10,7 @@ use crate::pipeline::sender::outstanding::Tag;
 use crate::pipeline::sender::queue::{PackItem, SourceFile, Unit};
 use crate::pipeline::sender::read::{changed, is_unchanged};
 use crate::pipeline::sender::{Pending, Shared};
-use crate::protocol::message::{Ack, Complete, DoneItem, Failed, ItemFailed, Listed, Message, Skipped};
+use crate::protocol::message::{Ack, Complete, DoneItem, ItemFailed, Listed, Message, Skipped};
 
 /// How often a file that changes under the transfer is begun again.
 const ATTEMPTS: u32 = 3;
@@ -65,8 +65,8 @@ impl Shared {
         let Some(reader) = file.reader.write().take() else { return };
         match is_unchanged(reader.as_ref(), &file.entry) {
             Ok(true) => self.send(&Message::Close(vec![file.header.file])),
-            Ok(false) => self.source_failed(file, changed(&file.entry, "it changed while it was sent")),
-            Err(error) => self.source_failed(file, error),
+            Ok(false) => self.source_failed(file, &changed(&file.entry, "it changed while it was sent")),
+            Err(error) => self.source_failed(file, &error),
         }
     }
 
@@ -103,16 +103,16 @@ impl Shared {
     }
 
     /// A file of chunks cannot be read, or is not what it was: it is begun again if it changed, else it failed.
-    pub(crate) fn source_failed(&self, file: &Arc<SourceFile>, error: Error) {
+    pub(crate) fn source_failed(&self, file: &Arc<SourceFile>, error: &Error) {
         if self.pending.lock().remove(&file.header.file).is_none() {
             return;
         }
         self.give_up(file);
         self.send(&Message::Abandon(file.header.file));
         if error.kind() == ErrorKind::SourceChanged && file.attempt + 1 < ATTEMPTS && self.begin_again(file) {
-            self.retried(&file.header.path, &error);
+            self.retried(&file.header.path, error);
         } else {
-            self.report(file.header.file, &file.header.path, &error);
+            self.report(file.header.file, &file.header.path, error);
         }
         self.finish_if_settled();
     }
@@ -165,10 +165,7 @@ impl Shared {
     pub(crate) fn retried(&self, path: &[u8], error: &Error) {
         match &self.account {
             Some(account) => account.retried(String::from_utf8_lossy(path), error, 0),
-            None => {
-                let failed = Failed::from(error);
-                self.send(&Message::Retried(ItemFailed { file: 0, path: path.to_vec(), failed }));
-            }
+            None => self.send(&Message::Retried(ItemFailed { file: 0, path: path.to_vec(), failed: error.into() })),
         }
     }
 

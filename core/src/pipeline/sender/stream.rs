@@ -96,7 +96,9 @@ impl Stream<'_> {
             if self.opened.insert(file.header.file) {
                 let introduction = open(&file.header);
                 if let Err(error) = self.put(introduction, Tag::Other) {
-                    units([tag]).into_iter().for_each(|unit| shared.queue.put_back(unit));
+                    for unit in units([tag]) {
+                        shared.queue.put_back(unit);
+                    }
                     return Err(error);
                 }
             }

@@ -1,6 +1,6 @@
 //! The local store: a directory tree of this machine or of a file system mounted on it.
 //!
-//! Everything goes through a [`place::Place`]: an ordinary path for a user's own endpoint, a capability for the root of a server.
+//! Everything goes through a `Place`: an ordinary path for a user's own endpoint, a capability for the root of a server.
 
 mod facts;
 mod listing;
