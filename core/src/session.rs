@@ -20,13 +20,15 @@ use crate::pipeline::receiver::{Receiver, ReceiverParts};
 use crate::pipeline::sender::{Sender, SenderParts};
 use crate::pipeline::stop::Stop;
 use crate::protocol::TransferId;
-use crate::protocol::message::{Direction, Message, Meters, ReceiveOptions, SendOptions, Start, Tune};
+use crate::protocol::message::{Direction, Key, Message, Meters, ReceiveOptions, SendOptions, Start, Tune};
 use crate::store::Store;
 
 /// What a session moves, the same for every attempt.
 #[derive(Clone)]
 pub(crate) struct Work {
     pub(crate) transfer: TransferId,
+    /// Random for each run: tells this caller from another one with the same transfer.
+    pub(crate) run: Key,
     pub(crate) send: SendOptions,
     pub(crate) receive: ReceiveOptions,
     /// The store of the caller's source, if the source is on the caller's side.
@@ -282,6 +284,7 @@ fn start(work: &Work, direction: Direction, control: &Control) -> Result<()> {
         send: work.send.clone(),
         tune: Tune::default(),
         buffer: work.buffer,
+        run: work.run,
     }))
 }
 

@@ -21,7 +21,7 @@ use crate::pipeline::account::Account;
 use crate::pipeline::manifest::Manifest;
 use crate::pipeline::stop::Stop;
 use crate::protocol::TransferId;
-use crate::protocol::message::{ReceiveOptions, SendOptions};
+use crate::protocol::message::{Key, ReceiveOptions, SendOptions};
 use crate::report::Report;
 use crate::session::{self, Steering, Work};
 use crate::store::EntryKind;
@@ -125,6 +125,7 @@ impl Transfer {
         };
         let work = Work {
             transfer: self.identifier(),
+            run: Key(crate::auth::secret::random()?),
             send: send_options(options, roots),
             receive: ReceiveOptions { file_name, into, ..receive_options(options) },
             source,

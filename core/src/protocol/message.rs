@@ -121,6 +121,9 @@ pub struct Start {
     /// Bytes that the server's half may hold in buffers, if less than its own limit.
     #[n(6)]
     pub buffer: u64,
+    /// Random for each run of a caller: tells a caller that comes back from another one with the same transfer.
+    #[n(7)]
+    pub run: Key,
 }
 
 /// What a receiver half must know.

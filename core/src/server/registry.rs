@@ -10,9 +10,13 @@ use crate::link::{IncomingStream, StreamEnd};
 use crate::pipeline::half::Half;
 use crate::protocol::TransferId;
 use crate::protocol::handshake::SessionId;
+use crate::protocol::message::Key;
 
 /// How long a stream may be ahead of the message that begins its transfer.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a session may take to end before another one of the same transfer is refused.
+const PASSING: Duration = Duration::from_secs(4);
 
 /// Running sessions.
 #[derive(Default)]
@@ -24,7 +28,7 @@ pub(super) struct Registry {
 #[derive(Default)]
 struct Slot {
     half: Option<Half>,
-    transfer: Option<TransferId>,
+    transfer: Option<(TransferId, Key)>,
 }
 
 impl Registry {
@@ -41,24 +45,26 @@ impl Registry {
         self.changed.notify_all();
     }
 
-    /// Ends another session that receives the same transfer: its caller has come back before the server noticed that it was gone.
-    pub(super) fn supersede(&self, transfer: TransferId) -> Result<()> {
+    /// Makes sure that no other session receives the same transfer. One of the same run is ended: its caller has come back before the
+    /// server noticed that it was gone. One of another run goes on, unless it ends within a moment.
+    pub(super) fn supersede(&self, transfer: TransferId, run: Key) -> Result<()> {
         let mut sessions = self.sessions.lock();
-        let same = |slot: &Slot| slot.transfer == Some(transfer);
-        for slot in sessions.values().filter(|slot| same(slot)) {
+        let same = |slot: &Slot| slot.transfer.is_some_and(|(other, _)| other == transfer);
+        for slot in sessions.values().filter(|slot| slot.transfer == Some((transfer, run))) {
             if let Some(half) = &slot.half {
                 half.stop().set(Some(Error::new(ErrorKind::ConnectionLost, "the same transfer began again")));
             }
         }
-        let timed_out = self.changed.wait_while_for(&mut sessions, |sessions| sessions.values().any(same), PATIENCE).timed_out();
+        let timed_out = self.changed.wait_while_for(&mut sessions, |sessions| sessions.values().any(same), PASSING).timed_out();
         if timed_out {
-            return Err(Error::new(ErrorKind::ConnectionLost, "the same transfer is still running on the server"));
+            return Err(Error::new(ErrorKind::AlreadyExists, "another process is running this transfer already")
+                .with_hint("wait for it to end; if its machine is gone, the server notices within 15 s"));
         }
         Ok(())
     }
 
     /// Gives a session its half, so that its streams can be attached.
-    pub(super) fn set(&self, session: SessionId, half: Half, transfer: Option<TransferId>) {
+    pub(super) fn set(&self, session: SessionId, half: Half, transfer: Option<(TransferId, Key)>) {
         if let Some(slot) = self.sessions.lock().get_mut(&session) {
             *slot = Slot { half: Some(half), transfer };
         }

@@ -63,13 +63,13 @@ impl Shared {
         let half = match start.direction {
             Direction::Upload => {
                 self.writable()?;
-                self.registry.supersede(start.transfer)?;
+                self.registry.supersede(start.transfer, start.run)?;
                 Half::Receiver(Arc::new(self.receiver(start, &session.control.sender)?))
             }
             Direction::Download => Half::Sender(Arc::new(self.sender(start, &session.control.sender)?)),
         };
         half.tune(&start.tune);
-        let transfer = (start.direction == Direction::Upload).then_some(start.transfer);
+        let transfer = (start.direction == Direction::Upload).then_some((start.transfer, start.run));
         self.registry.set(session.session, half.clone(), transfer);
         let outcome = std::thread::scope(|scope| {
             let meters = scope.spawn(|| self.watch(&half, &session.control.sender));

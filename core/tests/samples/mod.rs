@@ -120,6 +120,7 @@ fn start(direction: Direction) -> Start {
         send,
         tune: tune(),
         buffer: 64 << 20,
+        run: Key([0x66; 16]),
     }
 }
 

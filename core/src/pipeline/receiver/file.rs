@@ -140,6 +140,7 @@ impl Shared {
         if !self.files.reserve(header.file) {
             return Ok(());
         }
+        self.make_way(&path, header.kind);
         let (number, name) = (header.file, header.path.clone());
         let opened = self.begin(header, path);
         let failure = opened.as_ref().err().cloned();

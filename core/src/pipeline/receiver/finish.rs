@@ -9,7 +9,7 @@ use crate::pipeline::journal::Record;
 use crate::pipeline::receiver::Shared;
 use crate::pipeline::receiver::file::metadata;
 use crate::plan::{Filter, key};
-use crate::protocol::message::{Complete, ItemFailed, Message};
+use crate::protocol::message::{Complete, ItemFailed, ItemKind, Message};
 use crate::store::{Depth, EntryKind};
 
 /// `ReceiveOptions::selection` of a mirror.
@@ -22,11 +22,16 @@ impl Shared {
         let whole = intact && !self.failures.load(Ordering::SeqCst);
         if self.options.selection == MIRROR && whole {
             self.remove_surplus(&mut complete)?;
+        } else if self.options.selection == MIRROR {
+            let error = Error::new(ErrorKind::Io, "nothing was removed at the destination")
+                .with_cause("items failed, so it is not certain what the source has")
+                .with_hint("mend the other failures and run the same command again");
+            complete.failed.push(failure(&RelativePath::root(), &error));
         }
         if !self.options.dry_run {
             self.set_directories(&mut complete);
             self.sync_directories(&mut complete);
-            if whole && complete.failed.is_empty() {
+            if whole && complete.failed.is_empty() || !self.resumable.load(Ordering::Relaxed) {
                 self.close_journal();
                 self.store.discard(&self.key)?;
             }
@@ -39,6 +44,18 @@ impl Shared {
         self.control.send(&Message::Complete(complete))?;
         self.complete.store(true, Ordering::SeqCst);
         Ok(())
+    }
+
+    /// In a mirror, removes what stands in the way of an item of another kind.
+    pub(crate) fn make_way(&self, path: &RelativePath, kind: ItemKind) {
+        if self.options.selection != MIRROR || path.is_root() {
+            return;
+        }
+        let Ok(entry) = self.store.stat(path) else { return };
+        let in_the_way = (entry.kind == EntryKind::Directory) != (kind == ItemKind::Directory);
+        if in_the_way && let Err(error) = self.store.remove(path, Depth::Tree) {
+            tracing::info!(%error, "could not make way");
+        }
     }
 
     /// Removes what the source does not have; what the filter leaves out of the source is left alone here too.
@@ -122,6 +139,9 @@ impl Shared {
     pub(crate) fn journal(&self, record: &Record) {
         if let Some(journal) = self.journal.lock().as_mut() {
             journal.append(record);
+            if matches!(record, Record::Range { .. } | Record::Done(_)) {
+                self.resumable.store(true, Ordering::Relaxed);
+            }
         }
     }
 

@@ -84,6 +84,8 @@ pub(crate) struct Shared {
     ready: AtomicBool,
     complete: AtomicBool,
     failures: AtomicBool,
+    /// Whether there is anything in the journal that another attempt could use.
+    resumable: AtomicBool,
     pool: SlabPool,
     frames: FrameBuffer<Arrived>,
     fused: AtomicBool,
@@ -123,6 +125,7 @@ impl Receiver {
             ready: AtomicBool::new(false),
             complete: AtomicBool::new(false),
             failures: AtomicBool::new(false),
+            resumable: AtomicBool::new(false),
             pool: SlabPool::new(Budget::process(), parts.buffer),
             frames: FrameBuffer::default(),
             fused: AtomicBool::new(true),
@@ -246,7 +249,11 @@ impl Receiver {
         if let Some(thread) = self.acknowledger.lock().take() {
             let _ = thread.join();
         }
+        let journaled = self.shared.journal.lock().is_some();
         self.shared.close_journal();
+        if journaled && !self.shared.resumable.load(Ordering::Relaxed) {
+            let _ = self.shared.store.discard(&self.shared.key);
+        }
     }
 }
 

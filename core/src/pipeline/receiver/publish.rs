@@ -15,7 +15,7 @@ use crate::pipeline::receiver::file::{TargetDirectory, metadata};
 use crate::pipeline::receiver::{Arrived, Shared};
 use crate::protocol::frame::pack_items;
 use crate::protocol::message::{DoneItem, FileHeader, ItemKind};
-use crate::store::{NewFile, Publication};
+use crate::store::{NewFile, Partial, Publication};
 
 /// Publishers of one session: while one waits for a flush, another gathers the next group.
 const PUBLISHERS: u16 = 4;
@@ -215,6 +215,7 @@ impl Shared {
             return Ok(None);
         }
         let path = self.target(&header.path)?;
+        self.make_way(&path, header.kind);
         let outcome = match header.kind {
             ItemKind::File => self.write_small(&header, &path, content).map(Some),
             ItemKind::Directory => self.store.create_directory(&path).map(|()| None),
@@ -237,7 +238,8 @@ impl Shared {
     }
 
     fn write_small(&self, header: &FileHeader, path: &RelativePath, content: &[u8]) -> Result<Ready> {
-        let new = NewFile { path: path.clone(), size: content.len() as u64, sparse: false, resume: None };
+        let resume = Some(Partial { key: self.key.clone(), number: self.partials.small_number() });
+        let new = NewFile { path: path.clone(), size: content.len() as u64, sparse: false, resume };
         let writer = self.store.create(&new)?;
         if let Err(error) = writer.write_at(0, content) {
             writer.abort();

@@ -32,12 +32,21 @@ pub(crate) struct Verified {
 pub(crate) struct Partials {
     files: Mutex<HashMap<Key, Verified>>,
     next: AtomicU64,
+    small: AtomicU64,
 }
+
+/// Small files are written in one go under numbers of their own, from here on: what an interruption leaves of them is overwritten.
+const SMALL_FILES: u64 = 1 << 63;
 
 impl Partials {
     /// Takes the partial file of a path, if there is one.
     pub(crate) fn take(&self, path: &Key) -> Option<Verified> {
         self.files.lock().remove(path)
+    }
+
+    /// A number for a small file.
+    pub(crate) fn small_number(&self) -> u64 {
+        SMALL_FILES | self.small.fetch_add(1, Ordering::Relaxed)
     }
 
     /// A number for a new partial file.
@@ -115,6 +124,9 @@ impl Shared {
         let Some(file) = self.store.journal(&self.key)? else { return Ok(()) };
         let (journal, recovered) = Journal::open(file, self.transfer)?;
         *self.journal.lock() = Some(journal);
+        if !recovered.partial.is_empty() || !recovered.done.is_empty() {
+            self.resumable.store(true, Ordering::Relaxed);
+        }
         // Partial files of a journal that is gone may still lie there: new ones keep clear of their numbers.
         let clear = if recovered.restarted.is_some() { nanoseconds() } else { 0 };
         self.partials.next.store(recovered.next_number.max(clear), Ordering::Relaxed);
