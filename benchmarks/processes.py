@@ -39,7 +39,7 @@ class Measured:
 
     running: ClassVar[list[Measured]] = []
 
-    def __init__(self, command: Sequence[str | Path], environment: Mapping[str, str], *, quiet: bool = True) -> None:
+    def __init__(self, command: Sequence[str | Path], environment: Mapping[str, str], *, talks: bool = True) -> None:
         self.command = [str(word) for word in command]
         self.log = tempfile.TemporaryFile("w+b")  # noqa: SIM115 (closed by `end`)
         self.begin = time.monotonic()
@@ -47,8 +47,9 @@ class Measured:
             self.command,
             env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=self.log if quiet else None,
+            # Nobody reads what a copy prints: a full pipe would stop it.
+            stdout=subprocess.PIPE if talks else subprocess.DEVNULL,
+            stderr=self.log,
         )
         self.running.append(self)
 
@@ -111,7 +112,7 @@ class Workplace:
 
     def copy(self, *words: str | Path) -> Measured:
         """Starts `edt cp`."""
-        return Measured([EDT, "cp", *words], self.environment)
+        return Measured([EDT, "cp", *words], self.environment, talks=False)
 
     def report(self, *words: str | Path) -> tuple[Cost, dict[str, Any]]:
         """Runs `edt cp` to its end, and returns its cost and its report."""
