@@ -1,6 +1,6 @@
 //! What was sent and not yet acknowledged, stream by stream: lost with a stream, it is sent again on another.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -34,7 +34,14 @@ impl Tag {
 /// The unacknowledged frames of all streams.
 #[derive(Default)]
 pub(crate) struct Outstanding {
-    streams: Mutex<HashMap<u16, Line>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    streams: HashMap<u16, Line>,
+    /// Streams that were lost: what their threads still want to send would never be acknowledged.
+    lost: HashSet<u16>,
 }
 
 #[derive(Default)]
@@ -45,18 +52,22 @@ struct Line {
 }
 
 impl Outstanding {
-    /// A frame is about to be sent; call in the order of the stream.
-    pub(crate) fn sending(&self, stream: u16, tag: Tag) {
-        let mut streams = self.streams.lock();
-        let line = streams.entry(stream).or_default();
+    /// A frame is about to be sent; call in the order of the stream. A stream that was lost gives its work back.
+    pub(crate) fn sending(&self, stream: u16, tag: Tag) -> Result<(), Vec<Unit>> {
+        let mut state = self.state.lock();
+        if state.lost.contains(&stream) {
+            return Err(units([tag]));
+        }
+        let line = state.streams.entry(stream).or_default();
         line.chunks += usize::from(tag.ends_chunk());
         line.tags.push_back(tag);
+        Ok(())
     }
 
     /// The first `count` frames of a stream are written at the receiver; returns what that settles.
     pub(crate) fn acknowledged(&self, stream: u16, count: u32) -> Vec<Tag> {
-        let mut streams = self.streams.lock();
-        let Some(line) = streams.get_mut(&stream) else { return Vec::new() };
+        let mut state = self.state.lock();
+        let Some(line) = state.streams.get_mut(&stream) else { return Vec::new() };
         let new = (count.wrapping_sub(line.acknowledged) as usize).min(line.tags.len());
         line.acknowledged = count;
         let settled: Vec<Tag> = line.tags.drain(..new).collect();
@@ -66,13 +77,16 @@ impl Outstanding {
 
     /// A stream broke; returns the work that must be done again.
     pub(crate) fn lost(&self, stream: u16) -> Vec<Unit> {
-        let Some(line) = self.streams.lock().remove(&stream) else { return Vec::new() };
+        let mut state = self.state.lock();
+        state.lost.insert(stream);
+        let Some(line) = state.streams.remove(&stream) else { return Vec::new() };
+        drop(state);
         units(line.tags)
     }
 
     /// Chunks that a stream has unacknowledged.
     pub(crate) fn chunks(&self, stream: u16) -> usize {
-        self.streams.lock().get(&stream).map_or(0, |line| line.chunks)
+        self.state.lock().streams.get(&stream).map_or(0, |line| line.chunks)
     }
 }
 
@@ -92,4 +106,19 @@ pub(crate) fn units(tags: impl IntoIterator<Item = Tag>) -> Vec<Unit> {
         }
     }
     units
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_stream_takes_nothing_more() {
+        let outstanding = Outstanding::default();
+        assert!(outstanding.sending(7, Tag::Pack(Vec::new())).is_ok());
+        assert_eq!(outstanding.lost(7).len(), 1);
+        let returned = outstanding.sending(7, Tag::Pack(Vec::new())).err().unwrap();
+        assert_eq!((returned.len(), outstanding.chunks(7)), (1, 0));
+        assert!(outstanding.acknowledged(7, 1).is_empty(), "a late acknowledgement settled what was sent again");
+    }
 }

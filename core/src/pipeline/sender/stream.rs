@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::buffer::Slab;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::link::{Frame, FrameSink};
 use crate::pipeline::sender::outstanding::{Tag, units};
 use crate::pipeline::sender::queue::Next;
@@ -118,7 +118,12 @@ impl Stream<'_> {
     }
 
     fn put(&mut self, frame: Frame, tag: Tag) -> Result<()> {
-        self.shared.outstanding.sending(self.number, tag);
+        if let Err(units) = self.shared.outstanding.sending(self.number, tag) {
+            for unit in units {
+                self.shared.queue.put_back(unit);
+            }
+            return Err(Error::new(ErrorKind::ConnectionLost, format!("the receiver lost stream {}", self.number)));
+        }
         let begun = Instant::now();
         self.sink.send(frame)?;
         self.shared.network.add_busy(begun.elapsed());
