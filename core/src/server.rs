@@ -169,7 +169,7 @@ impl Shared {
     fn serve(&self, socket: TcpStream) -> Result<()> {
         socket.set_nonblocking(false).map_err(|cause| Error::io("could not set up a connection", &cause))?;
         match self.acceptor.accept(socket)? {
-            Accepted::Stream { session, stream } => self.registry.attach(session, stream, self.options.max_streams.get()),
+            Accepted::Stream { session, stream } => self.registry.attach(session, stream),
             Accepted::Control(control) => {
                 let session = control.session;
                 let outcome =

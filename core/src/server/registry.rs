@@ -72,7 +72,7 @@ impl Registry {
     }
 
     /// Hands a stream to the half of its session.
-    pub(super) fn attach(&self, session: SessionId, stream: IncomingStream, most: u16) -> Result<()> {
+    pub(super) fn attach(&self, session: SessionId, stream: IncomingStream) -> Result<()> {
         let mut sessions = self.sessions.lock();
         let waiting = |sessions: &mut HashMap<SessionId, Slot>| {
             // A stream can overtake the thread that serves its session, which the acceptor has let in already.
@@ -84,9 +84,6 @@ impl Registry {
         let Some(half) = half else {
             return Err(Error::new(ErrorKind::Protocol, "a stream came to a session that moves nothing"));
         };
-        if half.streams().count() >= most {
-            return Err(Error::new(ErrorKind::Refused, "a session has as many streams as the server allows"));
-        }
         match (half, stream.end) {
             (Half::Sender(sender), StreamEnd::Sink(sink)) => sender.attach(stream.number, sink),
             (Half::Receiver(receiver), StreamEnd::Source(source)) => receiver.attach(stream.number, source),

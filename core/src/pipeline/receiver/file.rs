@@ -50,10 +50,11 @@ pub(crate) struct Files {
     settled: Mutex<Settled>,
 }
 
-/// A file, or the place that is kept for it while one stream opens it.
+/// A file, or the place that is kept for it while one stream opens it and while it is on its way to its final name.
 enum Place {
     Opening,
     Open(Arc<TargetFile>),
+    Closing,
 }
 
 /// Numbers of settled items, as bits: late copies of their frames are ignored.
@@ -87,10 +88,13 @@ impl Files {
         }
     }
 
-    pub(crate) fn remove(&self, number: u32) -> Option<Arc<TargetFile>> {
-        match self.open.lock().remove(&number) {
-            Some(Place::Open(file)) => Some(file),
-            _ => None,
+    /// Takes a file out; until it is settled its place is kept, so that late copies of its frames are known for what they are.
+    pub(crate) fn take(&self, number: u32) -> Option<Arc<TargetFile>> {
+        let mut open = self.open.lock();
+        let place = open.get_mut(&number).filter(|place| matches!(place, Place::Open(_)))?;
+        match std::mem::replace(place, Place::Closing) {
+            Place::Open(file) => Some(file),
+            Place::Opening | Place::Closing => None,
         }
     }
 
@@ -119,11 +123,16 @@ impl Files {
 
     /// Marks an item settled; false if it was already.
     pub(crate) fn settle(&self, number: u32) -> bool {
-        self.settled.lock().insert(number)
+        let new = self.settled.lock().insert(number);
+        let mut open = self.open.lock();
+        if matches!(open.get(&number), Some(Place::Closing)) {
+            open.remove(&number);
+        }
+        new
     }
 
     pub(crate) fn is_settled(&self, number: u32) -> bool {
-        self.settled.lock().contains(number)
+        self.settled.lock().contains(number) || matches!(self.open.lock().get(&number), Some(Place::Closing))
     }
 }
 
@@ -210,7 +219,7 @@ impl Shared {
             return None;
         }
         match self.write(&file, frame, end) {
-            Ok(()) => Some(u64::from(header.length)),
+            Ok(new) => Some(if new { u64::from(header.length) } else { 0 }),
             Err(error) => {
                 self.file_failed(&file, &error);
                 Some(0)
@@ -218,20 +227,23 @@ impl Shared {
         }
     }
 
-    fn write(&self, file: &TargetFile, frame: &Frame, end: u64) -> Result<()> {
+    /// Writes and journals the bytes of a frame; false if they were there already.
+    fn write(&self, file: &TargetFile, frame: &Frame, end: u64) -> Result<bool> {
         let header = &frame.header;
-        if let Some(writer) = file.writer.read().as_ref() {
-            if header.flags & FLAG_ZERO == 0 {
-                writer.write_at(header.offset, frame.payload.as_deref().unwrap_or_default())?;
-            } else if !file.header.sparse {
-                writer.write_at(header.offset, &vec![0; header.length as usize])?;
-            }
-        } else {
-            return Ok(());
+        // What is verified is never written again: a second copy may come from another state of the source.
+        if file.state.lock().ranges.contains(header.offset, end) {
+            return Ok(false);
+        }
+        let writer = file.writer.read();
+        let Some(writer) = writer.as_ref() else { return Ok(false) };
+        if header.flags & FLAG_ZERO == 0 {
+            writer.write_at(header.offset, frame.payload.as_deref().unwrap_or_default())?;
+        } else if !file.header.sparse {
+            writer.write_at(header.offset, &vec![0; header.length as usize])?;
         }
         let mut state = file.state.lock();
         if state.ranges.contains(header.offset, end) {
-            return Ok(());
+            return Ok(false);
         }
         state.ranges.insert(header.offset, end);
         state.digest.add(header.offset, u64::from(header.length), header.crc64nvme, &header.blake3);
@@ -242,13 +254,14 @@ impl Shared {
             length: u64::from(header.length),
             crc64nvme: header.crc64nvme,
         });
-        Ok(())
+        Ok(true)
     }
 
     /// The source was not what was sent: what is there of the file is dropped.
     pub(crate) fn abandon(&self, number: u32) {
+        let file = self.files.take(number);
         self.files.settle(number);
-        if let Some(file) = self.files.remove(number) {
+        if let Some(file) = file {
             file.failed.store(true, Ordering::Relaxed);
             if let Some(writer) = file.writer.write().take() {
                 writer.abort();
@@ -260,7 +273,7 @@ impl Shared {
     /// A file cannot be written; what is verified of it stays for another attempt.
     pub(crate) fn file_failed(&self, file: &TargetFile, error: &Error) {
         if !file.failed.swap(true, Ordering::SeqCst) {
-            self.files.remove(file.header.file);
+            self.files.take(file.header.file);
             self.item_failed(file.header.file, &file.header.path, error);
         }
     }

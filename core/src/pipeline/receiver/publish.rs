@@ -9,6 +9,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Fsync;
 use crate::path::RelativePath;
+use crate::pipeline::digest::crc64nvme;
 use crate::pipeline::journal::{DoneRecord, Record};
 use crate::pipeline::pool::{Turn, WorkerPool};
 use crate::pipeline::receiver::file::{TargetDirectory, metadata};
@@ -160,7 +161,7 @@ impl Shared {
 
     /// The sender vouches for a file: its source did not change while it was sent.
     pub(crate) fn close(&self, number: u32) {
-        let Some(file) = self.files.remove(number) else { return };
+        let Some(file) = self.files.take(number) else { return };
         let Some(writer) = file.writer.write().take() else { return };
         let Some((crc64nvme, blake3)) = file.state.lock().digest.finish() else {
             let error = Error::new(ErrorKind::Protocol, format!("could not publish `{}`", file.path))
@@ -238,6 +239,10 @@ impl Shared {
     }
 
     fn write_small(&self, header: &FileHeader, path: &RelativePath, content: &[u8]) -> Result<Ready> {
+        if crc64nvme(content) != header.crc64nvme {
+            return Err(Error::new(ErrorKind::Corrupted, format!("could not write `{path}`"))
+                .with_cause("its bytes are not what their crc64nvme says"));
+        }
         let resume = Some(Partial { key: self.key.clone(), number: self.partials.small_number() });
         let new = NewFile { path: path.clone(), size: content.len() as u64, sparse: false, resume };
         let writer = self.store.create(&new)?;

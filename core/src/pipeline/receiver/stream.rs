@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::{Frame, FrameSource};
+use crate::pipeline::digest::crc64nvme;
 use crate::pipeline::receiver::{Arrived, Shared};
 use crate::protocol::frame::{FLAG_ZERO, FrameKind};
 use crate::protocol::message::FileHeader;
@@ -61,12 +62,17 @@ fn serve(shared: &Shared, number: u16, source: &mut dyn FrameSource) -> Result<(
     Ok(())
 }
 
-/// Checks a payload against the digest that was computed when it was read; a stream that carried a wrong one is given up.
+/// Checks a payload against the digests that were computed when it was read; a stream that carried a wrong one is given up.
 fn verify(frame: &Frame) -> Result<()> {
     if frame.header.flags & FLAG_ZERO != 0 {
         return Ok(());
     }
-    frame.header.verify(frame.payload.as_deref().unwrap_or_default())
+    let payload = frame.payload.as_deref().unwrap_or_default();
+    frame.header.verify(payload)?;
+    if frame.header.kind == FrameKind::Data && crc64nvme(payload) != frame.header.crc64nvme {
+        return Err(Error::new(ErrorKind::Corrupted, "bytes of a file are not what their crc64nvme says"));
+    }
+    Ok(())
 }
 
 impl Shared {
