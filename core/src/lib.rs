@@ -9,6 +9,7 @@ pub mod endpoint;
 pub mod error;
 pub mod event;
 pub mod files;
+mod limits;
 pub mod link;
 pub mod metrics;
 mod open;

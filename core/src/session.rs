@@ -1,7 +1,7 @@
 //! One session of a transfer, at the caller: both halves or one of them, their streams, and the controller beside them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -18,7 +18,7 @@ use crate::pipeline::account::Account;
 use crate::pipeline::half::Half;
 use crate::pipeline::receiver::{Receiver, ReceiverParts};
 use crate::pipeline::sender::{Sender, SenderParts};
-use crate::pipeline::stop::Stop;
+use crate::pipeline::stop::{Stop, guarded};
 use crate::protocol::TransferId;
 use crate::protocol::message::{Direction, Key, Message, Meters, ReceiveOptions, SendOptions, Start, Tune};
 use crate::store::Store;
@@ -71,7 +71,7 @@ struct Caller {
     remote: Option<(Arc<dyn Dialer>, ControlSender)>,
     meters: Arc<Mutex<Meters>>,
     account: Arc<Account>,
-    next_stream: AtomicU16,
+    next_stream: AtomicU32,
     retries: u32,
 }
 
@@ -107,7 +107,7 @@ impl Caller {
             remote,
             meters: Arc::default(),
             account: Arc::clone(&steering.account),
-            next_stream: AtomicU16::new(1),
+            next_stream: AtomicU32::new(1),
             retries: work.retries,
         })
     }
@@ -117,7 +117,7 @@ impl Caller {
             let pumps: Vec<_> = self
                 .halves
                 .iter()
-                .map(|(half, control)| scope.spawn(move || self.pump(half, control, &steering.cancel)))
+                .map(|(half, control)| scope.spawn(move || guarded(half.stop(), || self.pump(half, control, &steering.cancel))))
                 .collect();
             let keeper = scope.spawn(|| self.keep_streams());
             let mut plant = CallerPlant { caller: self, cancel: &steering.cancel };
@@ -139,12 +139,6 @@ impl Caller {
     }
 
     fn pump(&self, half: &Half, control: &Control, cancel: &Stop) -> Result<()> {
-        if let Half::Receiver(receiver) = half
-            && let Err(error) = receiver.prepare()
-        {
-            self.fail(&error);
-            return Err(error);
-        }
         let sent = AtomicU64::new(0);
         let outcome = half.pump(control, |message| {
             if cancel.is_set() {
@@ -220,10 +214,11 @@ impl Caller {
     }
 
     fn dial(&self) -> Result<()> {
-        let number = self.next_stream.fetch_add(1, Ordering::Relaxed);
-        if number == u16::MAX {
-            return Err(Error::new(ErrorKind::ConnectionLost, "this session has used up its stream numbers"));
-        }
+        let Ok(number) = u16::try_from(self.next_stream.fetch_add(1, Ordering::Relaxed)) else {
+            let error = Error::new(ErrorKind::ConnectionLost, "this session has used up its stream numbers");
+            self.fail(&error);
+            return Err(error);
+        };
         match (&self.remote, self.half()) {
             (Some((dialer, _)), Half::Sender(half)) => half.attach(number, dialer.sink(number)?),
             (Some((dialer, _)), Half::Receiver(half)) => half.attach(number, dialer.source(number)?),

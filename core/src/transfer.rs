@@ -67,12 +67,14 @@ impl Transfer {
     /// Starts the transfer on threads of its own. Fails at once on options, endpoints, secrets and connections that cannot work.
     pub fn start(self) -> Result<TransferHandle> {
         self.options.validate()?;
+        crate::limits::raise_open_files();
         let (events, receiver) = EventSender::channel();
         let (work, target, peer) = self.open()?;
         let manifest = Manifest::create(self.options.manifest.as_deref())?;
         let account = Arc::new(Account::new(events.clone(), manifest));
         let cancel: Arc<Stop> = Arc::default();
-        let policy = Policy::new(self.options.policy, self.options.max_streams.get());
+        let allowed = peer.as_ref().map_or(u16::MAX, |peer| peer.limits.max_streams);
+        let policy = Policy::new(self.options.policy, self.options.max_streams.get().min(allowed));
         let steering = Steering {
             account,
             cancel: Arc::clone(&cancel),
@@ -123,6 +125,10 @@ impl Transfer {
                 (None, base, into)
             }
         };
+        if options.selection == Selection::Mirror && roots.len() > 1 {
+            return Err(Error::new(ErrorKind::InvalidInput, "several sources cannot be mirrored to one destination")
+                .with_hint("mirror each source to a directory of its own"));
+        }
         let work = Work {
             transfer: self.identifier(),
             run: Key(crate::auth::secret::random()?),
@@ -228,6 +234,10 @@ impl Runner {
         let totals = account.totals();
         self.steering.settings.events.send(Event::Finished(totals));
         result?;
+        if account.unaccounted() > 0 && self.options.run == RunMode::Copy {
+            return Err(Error::new(ErrorKind::Protocol, format!("{} items are not accounted for", account.unaccounted()))
+                .with_hint("run the same command again, and report this as a defect of edt"));
+        }
         let (failures, manifest) = account.close();
         let manifest = manifest.finish()?;
         Ok(Report {

@@ -158,11 +158,20 @@ impl Account {
     pub(crate) fn restart(&self) {
         let counters = &self.counters;
         self.known.store(counters.files_done.load(Ordering::Relaxed), Ordering::Relaxed);
-        for counter in [&counters.failed, &counters.others_done, &counters.files_skipped, &counters.bytes_skipped] {
+        for counter in
+            [&counters.failed, &counters.others_done, &counters.files_skipped, &counters.bytes_skipped, &counters.bytes_resumed]
+        {
             counter.store(0, Ordering::Relaxed);
         }
         self.failures.lock().clear();
         *self.listed.lock() = Listed::default();
+    }
+
+    /// Items that were listed and are in none of the totals.
+    pub(crate) fn unaccounted(&self) -> u64 {
+        let totals = self.totals();
+        let settled = totals.files_done + totals.files_skipped + totals.others_done + totals.failed;
+        self.listed.lock().items.saturating_sub(settled)
     }
 
     pub(crate) fn totals(&self) -> Totals {

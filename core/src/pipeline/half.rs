@@ -63,6 +63,11 @@ impl Half {
         }
     }
 
+    /// Whether the end of the session is being worked on beside the messages.
+    fn is_finishing(&self) -> bool {
+        matches!(self, Self::Receiver(receiver) if receiver.is_finishing())
+    }
+
     pub(crate) fn close(&self) {
         match self {
             Self::Sender(half) => half.close(),
@@ -72,8 +77,12 @@ impl Half {
 
     /// Gives the half its messages until it is complete, or the session fails; `other` takes those that are not for a half.
     pub(crate) fn pump(&self, control: &Control, mut other: impl FnMut(Message) -> Option<Message>) -> Result<()> {
+        if let Self::Receiver(receiver) = self {
+            receiver.prepare_beside()?;
+        }
         loop {
-            match control.receiver.recv_timeout(Duration::from_millis(50)) {
+            let patience = Duration::from_millis(if self.is_finishing() { 2 } else { 50 });
+            match control.receiver.recv_timeout(patience) {
                 Ok(message) => {
                     if let Some(message) = other(message) {
                         self.handle(message)?;

@@ -16,7 +16,8 @@ pub(crate) struct Limiter {
 impl Limiter {
     /// `rate` in bytes per second.
     pub(crate) fn new(rate: Option<f64>) -> Self {
-        Self { rate, free_at: Mutex::new(None) }
+        // A caller's number may be anything; one that is no rate is no limit.
+        Self { rate: rate.filter(|rate| rate.is_finite() && *rate >= 1.0), free_at: Mutex::new(None) }
     }
 
     /// Books `bytes` and says how long to wait before they may go.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 /// Tells the threads of one half to end, and why.
 #[derive(Default)]
@@ -48,4 +48,18 @@ impl Stop {
         }
         state.set
     }
+}
+
+/// Runs what a half depends on; if it panics, the half ends instead of waiting for ever.
+pub(crate) fn guarded<T>(stop: &Stop, body: impl FnOnce() -> T) -> T {
+    struct Guard<'a>(&'a Stop);
+    impl Drop for Guard<'_> {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                self.0.set(Some(Error::new(ErrorKind::Io, "a thread of the transfer panicked")));
+            }
+        }
+    }
+    let _guard = Guard(stop);
+    body()
 }

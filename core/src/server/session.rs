@@ -13,7 +13,7 @@ use crate::path::RelativePath;
 use crate::pipeline::half::Half;
 use crate::pipeline::receiver::{Receiver, ReceiverParts};
 use crate::pipeline::sender::{Sender, SenderParts};
-use crate::protocol::message::{Direction, Message, Start};
+use crate::protocol::message::{Direction, Message, Start, Tune};
 use crate::server::{Shared, leaving};
 use crate::store::Store;
 use crate::store::local::LocalStore;
@@ -26,13 +26,6 @@ pub(super) fn refuse(control: &Control, error: &Error) -> Result<()> {
     control.sender.send(&Message::Fail(error.into()))?;
     control.sender.close();
     Err(error.clone())
-}
-
-fn drive(half: &Half, control: &Control) -> Result<()> {
-    if let Half::Receiver(receiver) = half {
-        receiver.prepare()?;
-    }
-    half.pump(control, Some)
 }
 
 impl Shared {
@@ -68,12 +61,12 @@ impl Shared {
             }
             Direction::Download => Half::Sender(Arc::new(self.sender(start, &session.control.sender)?)),
         };
-        half.tune(&start.tune);
+        half.tune(&self.bounded_tune(start.tune));
         let transfer = (start.direction == Direction::Upload).then_some((start.transfer, start.run));
         self.registry.set(session.session, half.clone(), transfer);
         let outcome = std::thread::scope(|scope| {
             let meters = scope.spawn(|| self.watch(&half, &session.control.sender));
-            let outcome = drive(&half, &session.control);
+            let outcome = half.pump(&session.control, |message| Some(self.bounded(message)));
             half.stop().set(None);
             let _ = meters.join();
             outcome
@@ -83,6 +76,20 @@ impl Shared {
             self.await_goodbye(&session.control);
         }
         outcome
+    }
+
+    /// A caller can ask for no more workers and streams than the server allows each session.
+    fn bounded(&self, message: Message) -> Message {
+        match message {
+            Message::Tune(tune) => Message::Tune(self.bounded_tune(tune)),
+            other => other,
+        }
+    }
+
+    fn bounded_tune(&self, tune: Tune) -> Tune {
+        let most = self.options.max_streams.get();
+        let bounded = |size: Option<u16>| size.map(|size| size.min(most));
+        Tune { read: bounded(tune.read), network: bounded(tune.network), write: bounded(tune.write), ..tune }
     }
 
     /// Tells the caller the meters, and ends the half when the server ends.

@@ -34,6 +34,10 @@ pub(crate) struct TargetFile {
     /// Taken when the file is published.
     pub(crate) writer: parking_lot::RwLock<Option<Box<dyn Writer>>>,
     failed: AtomicBool,
+    /// Whether all its bytes are there.
+    whole: AtomicBool,
+    /// Whether it goes on after an earlier attempt, so that holes of it may hold bytes.
+    recovered: bool,
 }
 
 /// What of a file is verified.
@@ -77,8 +81,11 @@ impl Settled {
     }
 }
 
+/// Files that may wait for their flush before streams wait for them.
+const UNPUBLISHED: usize = 128;
+
 /// How far beyond the items seen so far a number may lie: a sender numbers densely, so more is an attack on memory.
-const MOST_ITEMS: u32 = 1 << 28;
+pub(crate) const MOST_ITEMS: u32 = 1 << 28;
 
 impl Files {
     pub(crate) fn get(&self, number: u32) -> Option<Arc<TargetFile>> {
@@ -96,6 +103,17 @@ impl Files {
             Place::Open(file) => Some(file),
             Place::Opening | Place::Closing => None,
         }
+    }
+
+    /// Files whose bytes are all there and that are not under their final names yet.
+    fn unpublished(&self) -> usize {
+        let whole = |file: &TargetFile| file.whole.load(Ordering::Relaxed);
+        let waits = |place: &&Place| match place {
+            Place::Opening => false,
+            Place::Open(file) => whole(file),
+            Place::Closing => true,
+        };
+        self.open.lock().values().filter(waits).count()
     }
 
     /// Keeps a place for a file that the caller then opens; false if it is open. Waits while another stream opens it.
@@ -123,6 +141,9 @@ impl Files {
 
     /// Marks an item settled; false if it was already.
     pub(crate) fn settle(&self, number: u32) -> bool {
+        if number > MOST_ITEMS {
+            return false;
+        }
         let new = self.settled.lock().insert(number);
         let mut open = self.open.lock();
         if matches!(open.get(&number), Some(Place::Closing)) {
@@ -146,6 +167,10 @@ impl Shared {
             return Ok(());
         }
         let path = self.target(&header.path)?;
+        // Files that wait for a flush keep a descriptor each: a stream does not run away from the publishers.
+        while self.files.unpublished() >= UNPUBLISHED && !self.stop.is_set() {
+            self.stop.wait(std::time::Duration::from_millis(2));
+        }
         if !self.files.reserve(header.file) {
             return Ok(());
         }
@@ -170,6 +195,10 @@ impl Shared {
             }
             fits
         });
+        let continued = fits.is_some();
+        if let (Some(fits), Some(account)) = (&fits, &self.account) {
+            account.resumed(fits.ranges.covered());
+        }
         let (number, ranges, digest) = if let Some(recovered) = fits {
             (recovered.number, recovered.ranges, recovered.digest)
         } else {
@@ -188,7 +217,16 @@ impl Shared {
         let writer = self.store.create(&new)?;
         let state = Mutex::new(FileState { ranges, digest });
         let writer = parking_lot::RwLock::new(Some(writer));
-        Ok(TargetFile { header, path, number, state, writer, failed: AtomicBool::new(false) })
+        Ok(TargetFile {
+            header,
+            path,
+            number,
+            state,
+            writer,
+            failed: AtomicBool::new(false),
+            whole: AtomicBool::new(false),
+            recovered: continued,
+        })
     }
 
     /// Removes the partial file of a source that has changed since.
@@ -238,7 +276,7 @@ impl Shared {
         let Some(writer) = writer.as_ref() else { return Ok(false) };
         if header.flags & FLAG_ZERO == 0 {
             writer.write_at(header.offset, frame.payload.as_deref().unwrap_or_default())?;
-        } else if !file.header.sparse {
+        } else if !file.header.sparse || file.recovered {
             writer.write_at(header.offset, &vec![0; header.length as usize])?;
         }
         let mut state = file.state.lock();
@@ -247,6 +285,7 @@ impl Shared {
         }
         state.ranges.insert(header.offset, end);
         state.digest.add(header.offset, u64::from(header.length), header.crc64nvme, &header.blake3);
+        file.whole.store(state.ranges.is_complete(file.header.size), Ordering::Relaxed);
         drop(state);
         self.journal(&Record::Range {
             number: file.number,

@@ -33,7 +33,9 @@ impl Shared {
             self.sync_directories(&mut complete);
             if whole && complete.failed.is_empty() || !self.resumable.load(Ordering::Relaxed) {
                 self.close_journal();
-                self.store.discard(&self.key)?;
+                if let Err(error) = self.store.discard(&self.key) {
+                    tracing::warn!(%error, "what is left of the transfer could not be removed");
+                }
             }
         }
         self.acknowledge();
@@ -89,7 +91,8 @@ impl Shared {
                 continue;
             }
             match entry.kind {
-                EntryKind::Directory => directories.push(entry.path),
+                EntryKind::Directory if filter.includes_directory(&path) => directories.push(entry.path),
+                EntryKind::Directory => {}
                 _ if filter.includes_file(&path) => files.push(entry.path),
                 _ => {}
             }

@@ -29,7 +29,7 @@ use crate::pipeline::receiver::file::{Files, TargetDirectory};
 use crate::pipeline::receiver::publish::Publisher;
 use crate::pipeline::receiver::resume::Partials;
 use crate::pipeline::sender::unexpected;
-use crate::pipeline::stop::Stop;
+use crate::pipeline::stop::{Stop, guarded};
 use crate::pipeline::streams::Streams;
 use crate::protocol::TransferId;
 use crate::protocol::message::{Key, Message, Meters, ReceiveOptions, Tune};
@@ -58,6 +58,8 @@ pub(crate) struct Receiver {
     writers: WorkerPool,
     publisher: Publisher,
     acknowledger: Mutex<Option<std::thread::JoinHandle<()>>>,
+    /// Works on the beginning and the end of the session, so that messages are taken meanwhile.
+    beside: Mutex<Vec<std::thread::JoinHandle<()>>>,
 }
 
 /// A frame that waits for a writer, with the stream and sequence that it is acknowledged by.
@@ -84,6 +86,7 @@ pub(crate) struct Shared {
     ready: AtomicBool,
     complete: AtomicBool,
     failures: AtomicBool,
+    finishing: AtomicBool,
     /// Whether there is anything in the journal that another attempt could use.
     resumable: AtomicBool,
     pool: SlabPool,
@@ -125,6 +128,7 @@ impl Receiver {
             ready: AtomicBool::new(false),
             complete: AtomicBool::new(false),
             failures: AtomicBool::new(false),
+            finishing: AtomicBool::new(false),
             resumable: AtomicBool::new(false),
             pool: SlabPool::new(Budget::process(), parts.buffer),
             frames: FrameBuffer::default(),
@@ -146,17 +150,40 @@ impl Receiver {
         let body = Arc::clone(&shared);
         let writers = WorkerPool::new("write", Arc::new(move |turn: &Turn| body.write_worker(turn)));
         let publisher = Publisher::new(&shared);
-        Self { shared, writers, publisher, acknowledger: Mutex::new(None) }
+        Self { shared, writers, publisher, acknowledger: Mutex::new(None), beside: Mutex::default() }
     }
 
-    /// Finds out what is there already and tells the sender; may take as long as reading the partial files.
-    pub(crate) fn prepare(&self) -> Result<()> {
-        self.shared.prepare()?;
+    /// Finds out what is there already and tells the sender, on a thread of its own: it may take as long as reading the partial files.
+    pub(crate) fn prepare_beside(&self) -> Result<()> {
+        self.start()?;
+        self.beside(|shared| {
+            shared.prepare()?;
+            shared.ready.store(true, Ordering::SeqCst);
+            Ok(())
+        })
+    }
+
+    fn beside(&self, work: impl FnOnce(&Shared) -> Result<()> + Send + 'static) -> Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let thread = std::thread::Builder::new().name("edt-beside".to_owned()).spawn(move || {
+            if let Err(error) = guarded(&shared.stop, || work(&shared)) {
+                shared.stop.set(Some(error));
+            }
+        });
+        self.beside.lock().push(thread.map_err(|cause| Error::io("could not start a thread of the receiver", &cause))?);
+        Ok(())
+    }
+
+    /// Whether the end of the session is being worked on.
+    pub(crate) fn is_finishing(&self) -> bool {
+        self.shared.finishing.load(Ordering::SeqCst)
+    }
+
+    fn start(&self) -> Result<()> {
         self.publisher.start();
         let shared = Arc::clone(&self.shared);
         let thread = std::thread::Builder::new().name("edt-ack".to_owned()).spawn(move || shared.acknowledge_all());
         *self.acknowledger.lock() = Some(thread.map_err(|cause| Error::io("could not start the acknowledging thread", &cause))?);
-        self.shared.ready.store(true, Ordering::SeqCst);
         Ok(())
     }
 
@@ -167,7 +194,9 @@ impl Receiver {
             Message::Close(files) => files.into_iter().for_each(|file| shared.close(file)),
             Message::Abandon(file) => shared.abandon(file),
             Message::Keep(keys) => shared.kept.lock().extend(keys),
-            Message::Finish(intact) => shared.finish(intact)?,
+            Message::Finish(intact) if !shared.finishing.swap(true, Ordering::SeqCst) => {
+                self.beside(move |shared| shared.finish(intact))?;
+            }
             Message::Listed(listed) => self.account(|account| account.listed(listed)),
             Message::ItemFailed(item) => {
                 shared.failures.store(true, Ordering::SeqCst);
@@ -245,6 +274,8 @@ impl Receiver {
         self.shared.streams.join();
         self.writers.join();
         self.shared.frames.close();
+        let beside: Vec<_> = self.beside.lock().drain(..).collect();
+        beside.into_iter().for_each(|thread| drop(thread.join()));
         self.publisher.join();
         if let Some(thread) = self.acknowledger.lock().take() {
             let _ = thread.join();

@@ -12,7 +12,7 @@ use crate::path::RelativePath;
 use crate::pipeline::digest::crc64nvme;
 use crate::pipeline::journal::{DoneRecord, Record};
 use crate::pipeline::pool::{Turn, WorkerPool};
-use crate::pipeline::receiver::file::{TargetDirectory, metadata};
+use crate::pipeline::receiver::file::{MOST_ITEMS, TargetDirectory, metadata};
 use crate::pipeline::receiver::{Arrived, Shared};
 use crate::protocol::frame::pack_items;
 use crate::protocol::message::{DoneItem, FileHeader, ItemKind};
@@ -212,6 +212,9 @@ impl Shared {
 
     /// Takes one small item; an error means that the sender broke the protocol, while an item that fails is told as such.
     fn take_item(&self, header: FileHeader, content: &[u8]) -> Result<Option<Ready>> {
+        if header.file == 0 || header.file > MOST_ITEMS {
+            return Err(Error::new(ErrorKind::Protocol, "an item has an impossible number"));
+        }
         if self.files.is_settled(header.file) {
             return Ok(None);
         }

@@ -128,7 +128,8 @@ impl Shared {
             self.resumable.store(true, Ordering::Relaxed);
         }
         // Partial files of a journal that is gone may still lie there: new ones keep clear of their numbers.
-        let clear = if recovered.restarted.is_some() { nanoseconds() } else { 0 };
+        let empty = recovered.partial.is_empty() && recovered.done.is_empty();
+        let clear = if empty || recovered.restarted.is_some() { nanoseconds() } else { 0 };
         self.partials.next.store(recovered.next_number.max(clear), Ordering::Relaxed);
         self.tell_done(&recovered.done)?;
         for partial in recovered.partial {
@@ -137,9 +138,12 @@ impl Shared {
                 Ok(verified) => {
                     self.partials.files.lock().insert(key::of_path(&partial.path), verified);
                 }
+                Err(error) if self.stop.is_set() => return Err(self.stop.error().unwrap_or(error)),
                 Err(error) => {
                     tracing::info!(%error, "a partial file cannot be continued");
-                    self.journal(&Record::Forget { number });
+                    if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupted) {
+                        self.journal(&Record::Forget { number });
+                    }
                 }
             }
         }
@@ -210,7 +214,10 @@ impl Shared {
         while at < end {
             let want = usize::try_from(end - at).unwrap_or(SLAB_SIZE).min(SLAB_SIZE);
             let read = writer.read_at(at, &mut buffer[..want])?;
-            if read < want || self.stop.is_set() {
+            if self.stop.is_set() {
+                return Err(Error::new(ErrorKind::Cancelled, "the transfer ended while its partial files were read"));
+            }
+            if read < want {
                 return Err(Error::new(ErrorKind::Corrupted, "a partial file is shorter than its journal says"));
             }
             let bytes = &buffer[..want];

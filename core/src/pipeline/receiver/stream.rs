@@ -56,6 +56,12 @@ fn serve(shared: &Shared, number: u16, source: &mut dyn FrameSource) -> Result<(
             }
             FrameKind::Data | FrameKind::Pack => {
                 shared.frames.push(arrived);
+                // The writers may just have left for good.
+                while shared.fused.load(Ordering::Relaxed)
+                    && let Some(waiting) = shared.frames.pop(Duration::ZERO)
+                {
+                    shared.take(&waiting);
+                }
             }
         }
     }

@@ -39,7 +39,8 @@ impl Known {
     pub(crate) fn add(&mut self, have: Have) {
         self.done.extend(have.done);
         self.present.extend(have.present);
-        self.partial.extend(have.partial.into_iter().map(|file| (file.path, (file.identity, file.ranges))));
+        let sound = have.partial.into_iter().filter(|file| is_sound(&file.ranges));
+        self.partial.extend(sound.map(|file| (file.path, (file.identity, file.ranges))));
     }
 }
 
@@ -130,7 +131,7 @@ impl<'a> Feed<'a> {
         }
         let file = self.shared.source_file(entry, destination, 0, &ranges);
         let left: u64 = ranges.iter().map(|(begin, end)| end - begin).sum();
-        self.shared.resumed(file.header.size - left);
+        self.shared.resumed(file.header.size.saturating_sub(left));
         let ranges: Vec<Range<u64>> = ranges.into_iter().map(|(begin, end)| begin..end).collect();
         self.shared.queue.add_file(file, ranges);
     }
@@ -179,12 +180,18 @@ impl<'a> Feed<'a> {
     }
 }
 
+/// Whether ranges are in order, apart, and begin at block borders.
+fn is_sound(ranges: &[(u64, u64)]) -> bool {
+    let ordered = ranges.windows(2).all(|pair| pair[0].1 < pair[1].0);
+    ordered && ranges.iter().all(|(begin, end)| begin < end && begin % SLAB_SIZE as u64 == 0)
+}
+
 /// What is missing between verified ranges; when nothing is, the last block is sent again so that the file is opened and closed.
 fn missing(verified: &[(u64, u64)], size: u64) -> Vec<(u64, u64)> {
     let mut missing = Vec::new();
     let mut at = 0;
     for (begin, end) in verified {
-        if *begin > at {
+        if *begin > at && at < size {
             missing.push((at, (*begin).min(size)));
         }
         at = at.max(*end);

@@ -26,7 +26,7 @@ use crate::pipeline::sender::feed::{Feed, Known};
 use crate::pipeline::sender::outstanding::Outstanding;
 use crate::pipeline::sender::queue::{Cut, Next, Queue, SourceFile, Unit};
 use crate::pipeline::sender::read::{Tagged, UnitReader};
-use crate::pipeline::stop::Stop;
+use crate::pipeline::stop::{Stop, guarded};
 use crate::pipeline::streams::Streams;
 use crate::plan::Filter;
 use crate::protocol::message::{FileHeader, Message, Meters, SendOptions, TcpMeters, Tune};
@@ -64,6 +64,20 @@ pub(crate) enum Pending {
     Item(FileHeader),
 }
 
+/// The items that are not settled.
+#[derive(Default)]
+struct PendingItems {
+    items: HashMap<u32, Pending>,
+    /// Items that were taken out and whose fate is being decided.
+    settling: usize,
+}
+
+impl PendingItems {
+    fn is_settled(&self) -> bool {
+        self.items.is_empty() && self.settling == 0
+    }
+}
+
 /// What the threads of a sender share.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
@@ -76,7 +90,7 @@ pub(crate) struct Shared {
     pub(crate) stop: Stop,
     pub(crate) queue: Queue,
     outstanding: Outstanding,
-    pending: Mutex<HashMap<u32, Pending>>,
+    pending: Mutex<PendingItems>,
     pub(crate) next_number: AtomicU32,
     planned: AtomicBool,
     intact: AtomicBool,
@@ -168,7 +182,7 @@ impl Sender {
         let shared = Arc::clone(&self.shared);
         let planner = std::thread::Builder::new()
             .name("edt-plan".to_owned())
-            .spawn(move || match Feed::new(&shared, known).run() {
+            .spawn(move || match guarded(&shared.stop, || Feed::new(&shared, known).run()) {
                 Ok(()) => {
                     shared.queue.complete();
                     shared.planned.store(true, Ordering::SeqCst);

@@ -15,6 +15,9 @@ use crate::protocol::message::{Ack, Complete, DoneItem, ItemFailed, Listed, Mess
 /// How often a file that changes under the transfer is begun again.
 const ATTEMPTS: u32 = 3;
 
+/// An item that is neither pending nor settled; handed back by whoever settles it.
+struct Settling;
+
 impl Shared {
     /// Sends a message; a broken control channel ends the half.
     pub(crate) fn send(&self, message: &Message) {
@@ -24,11 +27,11 @@ impl Shared {
     }
 
     pub(crate) fn pend(&self, number: u32, item: Pending) {
-        self.pending.lock().insert(number, item);
+        self.pending.lock().items.insert(number, item);
     }
 
     pub(crate) fn is_pending(&self, number: u32) -> bool {
-        self.pending.lock().contains_key(&number)
+        self.pending.lock().items.contains_key(&number)
     }
 
     pub(crate) fn acknowledged(&self, ack: Ack) {
@@ -71,7 +74,7 @@ impl Shared {
     }
 
     fn done(&self, done: &DoneItem) {
-        let Some(item) = self.pending.lock().remove(&done.file) else { return };
+        let Some(item) = self.pending.lock().items.remove(&done.file) else { return };
         let Some(account) = &self.account else { return };
         match item {
             Pending::File(file) => account.done(&file.header, done),
@@ -83,7 +86,7 @@ impl Shared {
     }
 
     fn failed_at_receiver(&self, failed: ItemFailed) {
-        let Some(item) = self.pending.lock().remove(&failed.file) else { return };
+        let Some(item) = self.pending.lock().items.remove(&failed.file) else { return };
         if let Pending::File(file) = &item {
             self.give_up(file);
         }
@@ -104,9 +107,7 @@ impl Shared {
 
     /// A file of chunks cannot be read, or is not what it was: it is begun again if it changed, else it failed.
     pub(crate) fn source_failed(&self, file: &Arc<SourceFile>, error: &Error) {
-        if self.pending.lock().remove(&file.header.file).is_none() {
-            return;
-        }
+        let Some(settling) = self.begin_settling(file.header.file) else { return };
         self.give_up(file);
         self.send(&Message::Abandon(file.header.file));
         if error.kind() == ErrorKind::SourceChanged && file.attempt + 1 < ATTEMPTS && self.begin_again(file) {
@@ -114,6 +115,19 @@ impl Shared {
         } else {
             self.report(file.header.file, &file.header.path, error);
         }
+        self.end_settling(settling);
+    }
+
+    /// Takes an item out of the pending ones, while what becomes of it is still open: until the end of that the session cannot finish.
+    fn begin_settling(&self, number: u32) -> Option<Settling> {
+        let mut pending = self.pending.lock();
+        pending.items.remove(&number)?;
+        pending.settling += 1;
+        Some(Settling)
+    }
+
+    fn end_settling(&self, _: Settling) {
+        self.pending.lock().settling -= 1;
         self.finish_if_settled();
     }
 
@@ -124,7 +138,7 @@ impl Shared {
         let size = entry.size;
         let again = self.source_file(entry, &path, file.attempt + 1, &[(0, size)]);
         if size == 0 {
-            self.pending.lock().insert(again.header.file, Pending::Item(again.header.clone()));
+            self.pend(again.header.file, Pending::Item(again.header.clone()));
             let item = PackItem { header: again.header.clone(), entry: again.entry.clone() };
             self.queue.put_back(Unit::Pack(vec![item]));
         } else {
@@ -139,19 +153,22 @@ impl Shared {
             self.queue.put_back(Unit::Pack(vec![item]));
             return;
         }
-        self.pending.lock().remove(&item.header.file);
+        let Some(settling) = self.begin_settling(item.header.file) else { return };
         if let Ok(path) = RelativePath::from_bytes(&item.header.path) {
             let size = item.entry.size;
             let file = self.source_file(item.entry, &path, 0, &[(0, size)]);
             self.queue.put_back(Unit::Chunk(file, 0..size));
         }
+        self.end_settling(settling);
     }
 
     /// An item failed at the source; `number` is 0 if it never got one.
     pub(crate) fn item_failed(&self, number: u32, path: &[u8], error: &Error) {
-        self.pending.lock().remove(&number);
+        let settling = self.begin_settling(number);
         self.report(number, path, error);
-        self.finish_if_settled();
+        if let Some(settling) = settling {
+            self.end_settling(settling);
+        }
     }
 
     fn report(&self, number: u32, path: &[u8], error: &Error) {
@@ -198,7 +215,7 @@ impl Shared {
 
     /// Tells the receiver when every planned item is settled; once.
     pub(crate) fn finish_if_settled(&self) {
-        let settled = self.planned.load(Ordering::SeqCst) && self.pending.lock().is_empty();
+        let settled = self.planned.load(Ordering::SeqCst) && self.pending.lock().is_settled();
         if settled && !self.finishing.swap(true, Ordering::SeqCst) {
             self.send(&Message::Finish(self.intact.load(Ordering::SeqCst)));
         }
