@@ -137,6 +137,8 @@ impl Shared {
             identity: header.identity,
             size: header.size,
             modified_ns: header.modified_ns,
+            crc64nvme: done.crc64nvme,
+            blake3: done.blake3,
         }));
         if self.fsync != Fsync::None {
             self.touched.lock().extend(path.parent());
@@ -233,7 +235,8 @@ impl Shared {
             Ok(None) => {
                 self.settled(&header, DoneItem { file: header.file, crc64nvme: 0, blake3: None });
                 if header.kind == ItemKind::Directory {
-                    self.directories.lock().push(TargetDirectory { header, path });
+                    let metadata = metadata(&header);
+                    self.directories.lock().push(TargetDirectory { path, metadata });
                 }
             }
             Err(error) => self.item_failed(header.file, &header.path, &error),
