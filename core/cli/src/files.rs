@@ -3,11 +3,9 @@
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 
-use edt::endpoint::Location;
 use edt::files::Files;
 use edt::path::RelativePath;
 use edt::store::{Depth, Entry, EntryKind};
-use edt::{Endpoint, Error, ErrorKind};
 use serde_json::{Value, json};
 
 use crate::args::{ListArgs, RemoveArgs, StatArgs};
@@ -46,10 +44,11 @@ pub(crate) fn stat(args: &StatArgs) -> anyhow::Result<Exit> {
 }
 
 pub(crate) fn remove(args: &RemoveArgs) -> anyhow::Result<Exit> {
+    let endpoints = args.urls.iter().map(|url| endpoint(url)).collect::<edt::Result<Vec<_>>>()?;
+    // All are checked before the first is removed.
+    endpoints.iter().try_for_each(Files::check_removable)?;
     let mut failed = Vec::new();
-    for url in &args.urls {
-        let endpoint = endpoint(url)?;
-        refuse_root(&endpoint)?;
+    for endpoint in endpoints {
         let removed = Files::open(&endpoint, &args.connect.options())
             .and_then(|mut files| files.remove(&RelativePath::root(), depth(args.recursive)));
         failed.extend(removed.err());
@@ -64,21 +63,6 @@ pub(crate) fn remove(args: &RemoveArgs) -> anyhow::Result<Exit> {
             Ok(Exit::Incomplete)
         }
     }
-}
-
-/// A slip of the finger must not empty a whole server or host.
-fn refuse_root(endpoint: &Endpoint) -> edt::Result<()> {
-    let is_root = match endpoint.resolve()? {
-        Location::Local { path, .. } => path.parent().is_none() && path.has_root(),
-        Location::Remote(remote) => remote.path.split('/').all(|name| name.is_empty() || name == "."),
-        Location::Null | Location::Zero { .. } => false,
-    };
-    if !is_root {
-        return Ok(());
-    }
-    Err(Error::new(ErrorKind::InvalidInput, format!("could not remove `{endpoint}`"))
-        .with_cause("it is the root itself")
-        .with_hint("name what is below it"))
 }
 
 fn depth(recursive: bool) -> Depth {
@@ -224,14 +208,5 @@ mod tests {
     #[test]
     fn a_file_that_is_listed_itself_has_the_name_it_was_given() {
         assert_eq!(written("", &Entry { path: RelativePath::root(), ..entry(EntryKind::File) }), "edt://h/f\n");
-    }
-
-    #[test]
-    fn a_whole_server_or_host_is_not_removed() {
-        for root in ["edt://h/", "edt://h", "edt://h/./", "/"] {
-            assert!(refuse_root(&Endpoint::from(root)).is_err(), "{root} passed");
-        }
-        assert!(refuse_root(&Endpoint::from("edt://h/a")).is_ok());
-        assert!(refuse_root(&Endpoint::from("a")).is_ok());
     }
 }
