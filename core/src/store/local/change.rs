@@ -19,13 +19,13 @@ impl LocalStore {
     /// Makes a directory and those above it, the root included where it is an ordinary path.
     pub(super) fn make_directory(&self, path: &Path) -> io::Result<()> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return self.root.make_itself() };
-        let make = || self.root.written(parent)?.make_directory(Path::new(name));
-        let made = match make() {
+        let attempt = || self.root.written(parent)?.make_directory(Path::new(name));
+        let made = match attempt() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.make_directory(parent)?;
-                make()?
+                attempt()?
             }
-            made => made?,
+            attempted => attempted?,
         };
         if made {
             self.unsynced.note(parent);

@@ -45,7 +45,7 @@ pub(super) fn link_in_the_way() -> io::Error {
 
 /// Whether an operation failed because a symbolic link stands in its path.
 pub(super) fn is_link_in_the_way(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|source| source.is::<LinkInTheWay>())
+    error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<LinkInTheWay>)
 }
 
 impl Place {
