@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 
+use edt::ErrorKind;
 use edt::files::Files;
 use edt::path::RelativePath;
 use edt::store::{Depth, Entry, EntryKind};
@@ -10,14 +11,20 @@ use serde_json::{Value, json};
 
 use crate::args::{ListArgs, RemoveArgs, StatArgs};
 use crate::exit::Exit;
-use crate::sources::endpoint;
+use crate::sources::{endpoint, unexpanded};
 use crate::terminal::{complain, printable};
 
 pub(crate) fn list(args: &ListArgs) -> anyhow::Result<Exit> {
-    let mut files = Files::open(&endpoint(&args.url)?, &args.connect.options())?;
+    let told = |error| unexpanded(error, &args.url);
+    let mut files = Files::open(&endpoint(&args.url)?, &args.connect.options()).map_err(told)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let mut exit = Exit::Complete;
-    for entry in files.list(depth(args.recursive))? {
+    // The first answer tells whether the directory is there at all.
+    let mut entries = files.list(depth(args.recursive)).map_err(told)?.peekable();
+    if let Some(Err(error)) = entries.next_if(|first| first.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound)) {
+        return Err(told(error).into());
+    }
+    for entry in entries {
         match entry {
             Ok(entry) if args.json => writeln!(out, "{}", as_json(&entry))?,
             Ok(entry) if args.long => line(&mut out, &args.url, &long(&entry), &entry)?,
@@ -33,8 +40,9 @@ pub(crate) fn list(args: &ListArgs) -> anyhow::Result<Exit> {
 }
 
 pub(crate) fn stat(args: &StatArgs) -> anyhow::Result<Exit> {
-    let mut files = Files::open(&endpoint(&args.url)?, &args.connect.options())?;
-    let entry = files.stat(&RelativePath::root())?;
+    let entry = Files::open(&endpoint(&args.url)?, &args.connect.options())
+        .and_then(|mut files| files.stat(&RelativePath::root()))
+        .map_err(|error| unexpanded(error, &args.url))?;
     if args.json {
         writeln!(io::stdout(), "{}", as_json(&entry))?;
     } else {
@@ -51,7 +59,7 @@ pub(crate) fn remove(args: &RemoveArgs) -> anyhow::Result<Exit> {
     for endpoint in endpoints {
         let removed = Files::open(&endpoint, &args.connect.options())
             .and_then(|mut files| files.remove(&RelativePath::root(), depth(args.recursive)));
-        failed.extend(removed.err());
+        failed.extend(removed.err().map(|error| unexpanded(error, endpoint.as_str())));
     }
     match failed.pop() {
         None => Ok(Exit::Complete),
