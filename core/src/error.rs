@@ -152,6 +152,15 @@ impl Error {
         error
     }
 
+    /// For a file that an option names: that it does not exist, or is none, is a mistake in the option.
+    #[must_use]
+    pub(crate) fn into_usage(mut self) -> Self {
+        if matches!(self.kind, ErrorKind::NotFound | ErrorKind::WrongType) {
+            self.kind = ErrorKind::InvalidInput;
+        }
+        self
+    }
+
     /// Adds the cause, replacing an earlier one.
     #[must_use]
     pub fn with_cause(mut self, cause: impl fmt::Display) -> Self {
@@ -248,7 +257,9 @@ fn kind_of(error: &io::Error) -> ErrorKind {
         Io::NotADirectory | Io::IsADirectory => ErrorKind::WrongType,
         Io::StorageFull | Io::QuotaExceeded | Io::FileTooLarge => ErrorKind::NoSpace,
         Io::InvalidInput | Io::InvalidFilename => ErrorKind::InvalidInput,
-        Io::ConnectionRefused | Io::HostUnreachable | Io::NetworkUnreachable | Io::AddrNotAvailable => ErrorKind::Unreachable,
+        Io::ConnectionRefused | Io::HostUnreachable | Io::NetworkUnreachable | Io::AddrNotAvailable | Io::AddrInUse => {
+            ErrorKind::Unreachable
+        }
         Io::ConnectionReset
         | Io::ConnectionAborted
         | Io::BrokenPipe

@@ -1,5 +1,7 @@
 //! Looking at and removing files of any endpoint: what `edt ls`, `stat`, `rm` and `verify` stand on.
 
+mod guard;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(6 * 3600);
 
 /// An endpoint, connected: one session serves all calls, one after the other. Paths in answers are relative to the endpoint.
 pub struct Files {
+    endpoint: Endpoint,
     place: Place,
     base: RelativePath,
 }
@@ -58,7 +61,7 @@ impl Files {
                 (Place::There(client::connect(&Target::from(&remote), options)?), base)
             }
         };
-        Ok(Self { place, base })
+        Ok(Self { endpoint: endpoint.clone(), place, base })
     }
 
     /// Streams the entries below the endpoint (its direct children, or everything); a file yields itself with an empty path.
@@ -91,19 +94,34 @@ impl Files {
         Ok(Entry { path: path.clone(), ..entry? })
     }
 
-    /// Removes the entry at `path` below the endpoint.
+    /// Removes the entry at `path` below the endpoint; the root path is the endpoint itself, if [`Files::check_removable`] allows.
     pub fn remove(&mut self, path: &RelativePath, depth: Depth) -> Result<()> {
+        if path.is_root() {
+            Self::check_removable(&self.endpoint)?;
+        }
         let path = self.base.join(path);
-        match &self.place {
+        let removed = match &self.place {
             Place::Here(store) => store.remove(&path, depth),
             Place::There(session) => {
                 let request = Request::Remove { path: path.as_bytes().to_vec(), tree: depth == Depth::Tree };
-                match ask(&session.control, request)? {
+                ask(&session.control, request).and_then(|answer| match answer {
                     Answer::Done => Ok(()),
                     other => Err(unfit(&other)),
-                }
+                })
             }
-        }
+        };
+        removed.map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists if depth == Depth::One => {
+                error.with_hint("the directory is not empty: remove it recursively (`edt rm -r`) to remove all that is below it")
+            }
+            _ => error,
+        })
+    }
+
+    /// An error if the endpoint must not be removed: the root of its store, one that ends in `.` or `..`, or a symbolic link that is
+    /// written with a slash at its end.
+    pub fn check_removable(endpoint: &Endpoint) -> Result<()> {
+        guard::removable(endpoint)
     }
 
     /// Reads the file at `path`, where it lives, and answers with its digests.

@@ -1,5 +1,8 @@
 //! Opens endpoints: which store serves one, and which path in it is meant.
 
+pub(crate) mod overlap;
+pub(crate) mod probe;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +17,7 @@ use crate::store::local::LocalStore;
 use crate::store::null::{NullStore, ZeroStore};
 
 /// The characters that make a path a pattern.
-const PATTERN: [char; 4] = ['*', '?', '[', '{'];
+const PATTERN: &[u8] = b"*?[{";
 
 /// Sources of one transfer, all in one place.
 pub(crate) enum Sources {
@@ -26,7 +29,9 @@ pub(crate) enum Sources {
         file_name: Option<Vec<u8>>,
     },
     /// On a server.
-    There { target: Target, roots: Vec<Root>, single: Option<String> },
+    ///
+    /// A single one has no prefix, nor has one that is a pattern unless its name exists.
+    There { target: Target, roots: Vec<Root> },
 }
 
 /// The destination of a transfer.
@@ -77,7 +82,7 @@ fn several(locations: &[Location], symlinks: Symlinks) -> Result<Sources> {
     for path in &paths {
         let below = relative(path.strip_prefix(&base).unwrap_or(path))?;
         let prefix = below.name().unwrap_or_default().to_vec();
-        let prefix = if is_pattern(path) { Vec::new() } else { prefix };
+        let prefix = if is_local_pattern(path) { Vec::new() } else { prefix };
         roots.push(Root { path: below.as_bytes().to_vec(), prefix });
     }
     Ok(Sources::Here { store: Arc::new(LocalStore::open(&base, symlinks)), roots, file_name: None })
@@ -89,10 +94,10 @@ fn mixed() -> Error {
 }
 
 fn local_source(path: &Path, symlinks: Symlinks) -> Result<Sources> {
-    if is_pattern(path) {
+    if is_local_pattern(path) {
         let path = absolute(path)?;
         let mut base = path.clone();
-        while is_pattern(&base) {
+        while is_local_pattern(&base) {
             base.pop();
         }
         let pattern = relative(path.strip_prefix(&base).unwrap_or(&path))?;
@@ -121,15 +126,11 @@ fn remote_sources(remotes: &[&Remote]) -> Result<Sources> {
     let mut roots = Vec::new();
     for remote in remotes {
         let path = RelativePath::from_user(&remote.path)?;
-        let alone = remotes.len() == 1 || is_pattern(Path::new(&remote.path));
+        let alone = remotes.len() == 1 || is_pattern(path.as_bytes());
         let prefix = if alone { Vec::new() } else { path.name().unwrap_or_default().to_vec() };
         roots.push(Root { path: path.as_bytes().to_vec(), prefix });
     }
-    let single = match remotes {
-        [remote] if !is_pattern(Path::new(&remote.path)) => Some(remote.path.clone()),
-        _ => None,
-    };
-    Ok(Sources::There { target: Target::from(remotes[0]), roots, single })
+    Ok(Sources::There { target: Target::from(remotes[0]), roots })
 }
 
 /// Opens the destination.
@@ -208,9 +209,14 @@ fn relative(path: &Path) -> Result<RelativePath> {
     Ok(relative)
 }
 
+/// Whether a path has the characters of a pattern.
+pub(crate) fn is_pattern(path: &[u8]) -> bool {
+    path.iter().any(|byte| PATTERN.contains(byte))
+}
+
 /// Whether a path is a pattern and not the name of something that exists.
-fn is_pattern(path: &Path) -> bool {
-    path.to_string_lossy().contains(PATTERN) && !path.exists()
+fn is_local_pattern(path: &Path) -> bool {
+    is_pattern(path.to_string_lossy().as_bytes()) && path.symlink_metadata().is_err()
 }
 
 /// A store and the path in it, for looking at files.

@@ -22,8 +22,10 @@ pub struct Report {
     pub timeline: Vec<Sampled>,
     /// Every decision with its reason; thinned like the timeline.
     pub decisions: Vec<Tuned>,
-    /// The stage that limited most of the time, if one did.
+    /// The stage that limited most of the time, if one did; `None` where too little was moved to tell, or the rate limit was reached.
     pub bottleneck: Option<Stage>,
+    /// Whether the option `limit_rate` is what limited.
+    pub rate_limited: bool,
     /// What would help, for people.
     pub advice: Vec<String>,
     /// The items that failed, the first 10,000 of them; `totals.failed` counts all.
@@ -53,26 +55,29 @@ impl Report {
     pub fn summary(&self) -> String {
         let totals = &self.totals;
         let mut text = format!(
-            "{} files, {} in {:.1} s: {}",
-            totals.files_done,
+            "{}, {} in {:.1} s: {}",
+            human_count(totals.files_done, "file"),
             human_bytes(totals.bytes_done),
             totals.elapsed_s,
             human_rate(totals.goodput())
         );
         if totals.files_skipped > 0 {
-            let _ = write!(text, "\nalready there: {} files, {}", totals.files_skipped, human_bytes(totals.bytes_skipped));
+            let (files, bytes) = (human_count(totals.files_skipped, "file"), human_bytes(totals.bytes_skipped));
+            let _ = write!(text, "\nalready there: {files}, {bytes}");
         }
         if totals.bytes_resumed > 0 {
             let _ = write!(text, "\nresumed: {} were there from an earlier attempt", human_bytes(totals.bytes_resumed));
         }
         if totals.removed > 0 {
-            let _ = write!(text, "\nremoved at the destination: {}", totals.removed);
+            let _ = write!(text, "\nremoved at the destination: {}", human_count(totals.removed, "item"));
         }
         if let Some(last) = self.decisions.last() {
             let steps: Vec<String> = self.decisions.iter().map(|tuned| tuned.decision.concurrency.network.to_string()).collect();
             let _ = write!(text, "\nstreams ({}): {}; last: {}", self.optimizer, shorten(&steps), last.decision.reason);
         }
-        if let Some(stage) = self.bottleneck {
+        if self.rate_limited {
+            text.push_str("\nlimited by: --limit-rate");
+        } else if let Some(stage) = self.bottleneck {
             let _ = write!(text, "\nlimited by: {}", stage.name());
         }
         for advice in &self.advice {
@@ -87,6 +92,12 @@ fn shorten(steps: &[String]) -> String {
         return steps.join(" ");
     }
     format!("{} .. {}", steps[..8].join(" "), steps[steps.len() - 3..].join(" "))
+}
+
+/// A number of things for people: `1 file`, `2 files`.
+pub fn human_count(count: u64, one: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {one}{plural}")
 }
 
 /// A number of bytes for people, in decimal units.

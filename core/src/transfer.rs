@@ -1,35 +1,32 @@
 //! A transfer from one endpoint to another: the entry point of the crate.
 
+mod runner;
+mod verdict;
+
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use crossbeam_channel::Receiver;
-use parking_lot::Mutex;
 
 use crate::control::{Outcome, Settings, SystemClock};
 use crate::endpoint::Endpoint;
-use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSender};
 use crate::files;
 use crate::link::client::{self, Session, Target};
 use crate::open::{self, Destination, Sources};
-use crate::optimizer::guard::Guard;
-use crate::optimizer::{Decision, Observation, Optimizer, Policy, PolicyName, by_name};
+use crate::optimizer::{Optimizer, Policy};
 use crate::options::{Digest, Fsync, Overwrite, RunMode, Selection, Symlinks, TransferOptions};
+use crate::path::RelativePath;
 use crate::pipeline::account::Account;
 use crate::pipeline::manifest::Manifest;
 use crate::pipeline::stop::Stop;
 use crate::protocol::TransferId;
-use crate::protocol::message::{Key, ReceiveOptions, SendOptions};
+use crate::protocol::message::{Key, ReceiveOptions, Root, SendOptions};
 use crate::report::Report;
-use crate::session::{self, Steering, Work};
+use crate::session::{Steering, Work};
 use crate::store::EntryKind;
-
-/// Before the first retry of a connection; doubled for each further one, up to [`LONGEST_WAIT`].
-const FIRST_WAIT: Duration = Duration::from_millis(200);
-
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
+use crate::transfer::runner::{Runner, SharedOptimizer, cancelled};
 
 /// What to move, and how.
 pub struct Transfer {
@@ -83,13 +80,15 @@ impl Transfer {
         };
         let runner = Runner {
             optimizer: SharedOptimizer::new(self.optimizer, &self.options)?,
-            source: self.sources.iter().map(Endpoint::as_str).collect::<Vec<_>>().join(" "),
-            destination: self.destination.to_string(),
+            sources: self.sources,
+            destination: self.destination,
             options: self.options,
             work,
             target,
             steering,
             outcome: Outcome::default(),
+            failures: 0,
+            progress: 0,
         };
         let thread = std::thread::Builder::new()
             .name("edt-transfer".to_owned())
@@ -108,13 +107,18 @@ impl Transfer {
         let (mut target, mut peer) = (None, None);
         let (source, roots, file_name) = match open::sources(&self.sources, options.symlinks)? {
             Sources::Here { store, roots, file_name } => (Some(store), roots, file_name),
-            Sources::There { target: server, roots, single } => {
-                let mut session = client::connect(&server, options)?;
-                let name = single.map_or(Ok(None), |path| file_name(&mut session, &path))?;
+            Sources::There { target: server, mut roots } => {
+                let session = client::connect(&server, options)?;
+                let name = name_roots(&session, &mut roots)?;
                 (target, peer) = (Some(server), Some(session));
                 (None, roots, name)
             }
         };
+        open::overlap::distinct(&self.sources, &roots)?;
+        open::overlap::separate(&self.sources, &self.destination, options)?;
+        if options.run == RunMode::Copy {
+            open::probe::writable(&self.destination)?;
+        }
         let (destination, base, into) = match open::destination(&self.destination)? {
             Destination::Here { store, base, into } => (Some(store), base, into),
             Destination::There { target: server, base, into } => {
@@ -169,14 +173,25 @@ fn machine() -> String {
     return std::env::var("COMPUTERNAME").unwrap_or_default();
 }
 
-/// The name of a server's file; `None` for a directory.
-fn file_name(session: &mut Session, path: &str) -> Result<Option<Vec<u8>>> {
-    let path = crate::path::RelativePath::from_user(path)?;
-    let entry = files::stat(&session.control, &path)?;
-    Ok((entry.kind != EntryKind::Directory).then(|| path.name().unwrap_or_default().to_vec()))
+/// Asks the server for what only it knows of its sources, and answers with the name of a single file: a name with the characters of a
+/// pattern that exists literally stands for itself.
+fn name_roots(session: &Session, roots: &mut [Root]) -> Result<Option<Vec<u8>>> {
+    let alone = roots.len() == 1;
+    for root in roots.iter_mut().filter(|root| root.prefix.is_empty()) {
+        let path = RelativePath::from_bytes(&root.path)?;
+        match files::stat(&session.control, &path) {
+            Ok(entry) if alone => {
+                return Ok((entry.kind != EntryKind::Directory).then(|| path.name().unwrap_or_default().to_vec()));
+            }
+            Ok(_) => root.prefix = path.name().unwrap_or_default().to_vec(),
+            Err(error) if error.kind() == ErrorKind::NotFound && open::is_pattern(&root.path) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
 }
 
-fn send_options(options: &TransferOptions, roots: Vec<crate::protocol::message::Root>) -> SendOptions {
+fn send_options(options: &TransferOptions, roots: Vec<Root>) -> SendOptions {
     SendOptions {
         roots,
         include: options.include.clone(),
@@ -212,135 +227,6 @@ fn receive_options(options: &TransferOptions) -> ReceiveOptions {
         include: options.include.clone(),
         exclude: options.exclude.clone(),
         dry_run: options.run == RunMode::DryRun,
-    }
-}
-
-/// Runs sessions until the work is complete or cannot go on.
-struct Runner {
-    optimizer: SharedOptimizer,
-    source: String,
-    destination: String,
-    options: TransferOptions,
-    work: Work,
-    target: Option<Target>,
-    steering: Steering,
-    outcome: Outcome,
-}
-
-impl Runner {
-    fn run(mut self, peer: Option<Session>) -> Result<Report> {
-        let result = self.attempts(peer);
-        let account = Arc::clone(&self.steering.account);
-        let totals = account.totals();
-        self.steering.settings.events.send(Event::Finished(totals));
-        // Whatever the end was, the manifest tells what is there.
-        let (failures, manifest) = account.close();
-        let manifest = manifest.finish();
-        result?;
-        if account.unaccounted() > 0 && self.options.run == RunMode::Copy {
-            return Err(Error::new(ErrorKind::Protocol, format!("{} items are not accounted for", account.unaccounted()))
-                .with_hint("run the same command again, and report this as a defect of edt"));
-        }
-        Ok(Report {
-            source: self.source,
-            destination: self.destination,
-            optimizer: self.optimizer.name,
-            totals,
-            timeline: self.outcome.timeline,
-            decisions: self.outcome.decisions,
-            bottleneck: self.outcome.bottleneck,
-            advice: self.outcome.advice,
-            failures,
-            dry_run: self.options.run == RunMode::DryRun,
-            manifest: manifest?,
-        })
-    }
-
-    fn attempts(&mut self, mut peer: Option<Session>) -> Result<()> {
-        let account = Arc::clone(&self.steering.account);
-        let (mut failed, mut progress) = (0, 0);
-        loop {
-            let optimizer = Box::new(self.optimizer.clone());
-            let (result, outcome) = session::run(&self.work, peer.take(), &self.steering, optimizer);
-            self.outcome.extend(outcome);
-            let mut error = match result {
-                Ok(()) => return Ok(()),
-                Err(error) => error,
-            };
-            loop {
-                if account.progress() != progress {
-                    (progress, failed) = (account.progress(), 0);
-                }
-                failed += 1;
-                if self.steering.cancel.is_set() {
-                    return Err(cancelled());
-                }
-                let Some(target) = self.target.as_ref().filter(|_| error.retry() != Retry::Never) else {
-                    return Err(error);
-                };
-                if failed > self.options.retries {
-                    return Err(resumable(error));
-                }
-                let wait = (FIRST_WAIT * 2u32.pow(failed.min(8) - 1)).min(LONGEST_WAIT);
-                account.retried("the connection", &error, u64::try_from(wait.as_millis()).unwrap_or(0));
-                if self.steering.cancel.wait(wait) {
-                    return Err(cancelled());
-                }
-                match client::connect(target, &self.options) {
-                    Ok(session) => peer = Some(session),
-                    Err(again) => {
-                        error = again;
-                        continue;
-                    }
-                }
-                account.restart();
-                break;
-            }
-        }
-    }
-}
-
-fn cancelled() -> Error {
-    Error::new(ErrorKind::Cancelled, "the transfer was interrupted").with_hint("run the same command again to resume")
-}
-
-fn resumable(error: Error) -> Error {
-    if error.hint().is_some() { error } else { error.with_hint("run the same command again to resume") }
-}
-
-/// One optimizer for all sessions of a transfer, so that a new connection does not forget what was learned.
-#[derive(Clone)]
-struct SharedOptimizer {
-    name: String,
-    inner: Arc<Mutex<Box<dyn Optimizer>>>,
-}
-
-impl SharedOptimizer {
-    fn new(own: Option<Box<dyn Optimizer>>, options: &TransferOptions) -> Result<Self> {
-        let inner = match own {
-            Some(optimizer) => optimizer,
-            None if options.policy == PolicyName::Fixed => by_name("fixed", options.concurrency)?,
-            None => by_name(&options.optimizer, options.concurrency)?,
-        };
-        let name = match (options.optimizer.as_str(), inner.name()) {
-            ("auto", "falcon") => "auto (falcon)".to_owned(),
-            (_, name) => name.to_owned(),
-        };
-        Ok(Self { name, inner: Arc::new(Mutex::new(Box::new(Guard::new(inner)))) })
-    }
-}
-
-impl Optimizer for SharedOptimizer {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn start(&mut self, policy: &Policy) -> Decision {
-        self.inner.lock().start(policy)
-    }
-
-    fn decide(&mut self, observation: &Observation) -> Result<Decision> {
-        self.inner.lock().decide(observation)
     }
 }
 

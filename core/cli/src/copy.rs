@@ -1,12 +1,13 @@
 //! `edt cp`: runs one transfer and tells how it goes and how it ended.
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 
 use anyhow::Context as _;
 use edt::event::Failure;
-use edt::report::human_bytes;
+use edt::report::{human_bytes, human_count};
 use edt::{ErrorKind, Event, Report, Transfer};
 use serde::Serialize;
 
@@ -87,9 +88,16 @@ fn summary(report: &Report) -> String {
         return report.summary();
     }
     let totals = &report.totals;
-    let removed = if totals.removed > 0 { format!(", {} items removed", totals.removed) } else { String::new() };
-    let (files, bytes) = (totals.files_done, human_bytes(totals.bytes_done));
-    format!("dry run: {files} files, {bytes} would be copied{removed}; nothing was changed")
+    let (files, bytes) = (human_count(totals.files_done, "file"), human_bytes(totals.bytes_done));
+    let mut text = format!("dry run: {files}, {bytes} would be copied");
+    if totals.removed > 0 {
+        let _ = write!(text, ", {} would be removed", human_count(totals.removed, "item"));
+    }
+    text.push_str("; nothing was changed");
+    for advice in &report.advice {
+        let _ = write!(text, "\nhint: {advice}");
+    }
+    text
 }
 
 fn failures(failures: &[Failure], all: u64) -> Vec<String> {

@@ -10,8 +10,8 @@ Exit codes:
   0    all is there and verified
   1    some items failed (they are listed), or storage failed as a whole
   2    usage: an argument, option or URL cannot be used
-  3    refused: wrong secret, unknown identity, or no permission
-  4    source or destination missing, unreachable or lost
+  3    refused: unusable or wrong secret, changed identity, or no permission
+  4    source or destination missing, unreachable or lost; address not free
   130  interrupted; the same command resumes";
 
 /// How a command ended.

@@ -3,23 +3,28 @@
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 
-use edt::endpoint::Location;
+use edt::ErrorKind;
 use edt::files::Files;
 use edt::path::RelativePath;
 use edt::store::{Depth, Entry, EntryKind};
-use edt::{Endpoint, Error, ErrorKind};
 use serde_json::{Value, json};
 
 use crate::args::{ListArgs, RemoveArgs, StatArgs};
 use crate::exit::Exit;
-use crate::sources::endpoint;
+use crate::sources::{endpoint, unexpanded};
 use crate::terminal::{complain, printable};
 
 pub(crate) fn list(args: &ListArgs) -> anyhow::Result<Exit> {
-    let mut files = Files::open(&endpoint(&args.url)?, &args.connect.options())?;
+    let told = |error| unexpanded(error, &args.url);
+    let mut files = Files::open(&endpoint(&args.url)?, &args.connect.options()).map_err(told)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let mut exit = Exit::Complete;
-    for entry in files.list(depth(args.recursive))? {
+    // The first answer tells whether the directory is there at all.
+    let mut entries = files.list(depth(args.recursive)).map_err(told)?.peekable();
+    if let Some(Err(error)) = entries.next_if(|first| first.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound)) {
+        return Err(told(error).into());
+    }
+    for entry in entries {
         match entry {
             Ok(entry) if args.json => writeln!(out, "{}", as_json(&entry))?,
             Ok(entry) if args.long => line(&mut out, &args.url, &long(&entry), &entry)?,
@@ -35,8 +40,9 @@ pub(crate) fn list(args: &ListArgs) -> anyhow::Result<Exit> {
 }
 
 pub(crate) fn stat(args: &StatArgs) -> anyhow::Result<Exit> {
-    let mut files = Files::open(&endpoint(&args.url)?, &args.connect.options())?;
-    let entry = files.stat(&RelativePath::root())?;
+    let entry = Files::open(&endpoint(&args.url)?, &args.connect.options())
+        .and_then(|mut files| files.stat(&RelativePath::root()))
+        .map_err(|error| unexpanded(error, &args.url))?;
     if args.json {
         writeln!(io::stdout(), "{}", as_json(&entry))?;
     } else {
@@ -46,13 +52,14 @@ pub(crate) fn stat(args: &StatArgs) -> anyhow::Result<Exit> {
 }
 
 pub(crate) fn remove(args: &RemoveArgs) -> anyhow::Result<Exit> {
+    let endpoints = args.urls.iter().map(|url| endpoint(url)).collect::<edt::Result<Vec<_>>>()?;
+    // All are checked before the first is removed.
+    endpoints.iter().try_for_each(Files::check_removable)?;
     let mut failed = Vec::new();
-    for url in &args.urls {
-        let endpoint = endpoint(url)?;
-        refuse_root(&endpoint)?;
+    for endpoint in endpoints {
         let removed = Files::open(&endpoint, &args.connect.options())
             .and_then(|mut files| files.remove(&RelativePath::root(), depth(args.recursive)));
-        failed.extend(removed.err());
+        failed.extend(removed.err().map(|error| unexpanded(error, endpoint.as_str())));
     }
     match failed.pop() {
         None => Ok(Exit::Complete),
@@ -64,21 +71,6 @@ pub(crate) fn remove(args: &RemoveArgs) -> anyhow::Result<Exit> {
             Ok(Exit::Incomplete)
         }
     }
-}
-
-/// A slip of the finger must not empty a whole server or host.
-fn refuse_root(endpoint: &Endpoint) -> edt::Result<()> {
-    let is_root = match endpoint.resolve()? {
-        Location::Local { path, .. } => path.parent().is_none() && path.has_root(),
-        Location::Remote(remote) => remote.path.split('/').all(|name| name.is_empty() || name == "."),
-        Location::Null | Location::Zero { .. } => false,
-    };
-    if !is_root {
-        return Ok(());
-    }
-    Err(Error::new(ErrorKind::InvalidInput, format!("could not remove `{endpoint}`"))
-        .with_cause("it is the root itself")
-        .with_hint("name what is below it"))
 }
 
 fn depth(recursive: bool) -> Depth {
@@ -224,14 +216,5 @@ mod tests {
     #[test]
     fn a_file_that_is_listed_itself_has_the_name_it_was_given() {
         assert_eq!(written("", &Entry { path: RelativePath::root(), ..entry(EntryKind::File) }), "edt://h/f\n");
-    }
-
-    #[test]
-    fn a_whole_server_or_host_is_not_removed() {
-        for root in ["edt://h/", "edt://h", "edt://h/./", "/"] {
-            assert!(refuse_root(&Endpoint::from(root)).is_err(), "{root} passed");
-        }
-        assert!(refuse_root(&Endpoint::from("edt://h/a")).is_ok());
-        assert!(refuse_root(&Endpoint::from("a")).is_ok());
     }
 }

@@ -2,10 +2,11 @@
 
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
+use std::path::Path;
 
-use edt::ServeOptions;
 use edt::auth::secret::Origin;
 use edt::server::Server;
+use edt::{Error, ErrorKind, ServeOptions};
 
 use crate::args::ServeArgs;
 use crate::exit::Exit;
@@ -14,6 +15,7 @@ use crate::terminal::say;
 
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let options = args.options();
+    refuse_file(&options.root)?;
     let server = Server::bind(options.clone())?;
     let handle = server.handle();
     let _guard = interrupt::on_interrupt(
@@ -24,6 +26,16 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     announce(server.address());
     server.run()?;
     Ok(Exit::Complete)
+}
+
+/// What is no directory has nothing below it to serve.
+fn refuse_file(root: &Path) -> edt::Result<()> {
+    if root.is_dir() || !root.exists() {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::InvalidInput, format!("could not serve `{}`", root.display()))
+        .with_cause("it is no directory")
+        .with_hint("serve the directory that holds it"))
 }
 
 /// Tells scripts the port; a closed standard output means that nobody wants to know.

@@ -16,13 +16,24 @@ pub(crate) fn endpoint(text: &str) -> Result<Endpoint> {
     endpoint.resolve().map(|_| endpoint)
 }
 
+/// For a path that does not exist and looks like a pattern: only `edt cp` expands those.
+pub(crate) fn unexpanded(error: Error, url: &str) -> Error {
+    match Pattern::parse(url) {
+        Ok(Some(pattern)) if error.kind() == ErrorKind::NotFound => {
+            let base = if pattern.base.is_empty() { "./" } else { &pattern.base };
+            error.with_hint(format!("only `edt cp` expands patterns; `edt ls {base}` shows what is there"))
+        }
+        _ => error,
+    }
+}
+
 /// The endpoints that the sources name; a pattern stands for all that it matches, in order.
 pub(crate) fn expand(sources: &[String], options: &TransferOptions) -> Result<Vec<Endpoint>> {
     let mut endpoints = Vec::with_capacity(sources.len());
     for source in sources {
         match Pattern::parse(source)? {
-            Some(pattern) => endpoints.extend(pattern.matches(options)?),
-            None => endpoints.push(Endpoint::new(source)),
+            Some(pattern) if !pattern.is_literal(options)? => endpoints.extend(pattern.matches(options)?),
+            _ => endpoints.push(Endpoint::new(source)),
         }
     }
     Ok(endpoints)
@@ -37,7 +48,8 @@ struct Pattern {
 }
 
 impl Pattern {
-    /// `None` for a source that is no pattern; a local file whose name only looks like one is none.
+    /// `None` for a source that is no pattern; a local file whose name only looks like one is none, and for a remote one
+    /// [`Pattern::is_literal`] tells.
     fn parse(source: &str) -> Result<Option<Self>> {
         let (root, remote) = match Endpoint::new(source).resolve()? {
             Location::Local { .. } if source.starts_with("file://") => return Ok(None),
@@ -54,6 +66,18 @@ impl Pattern {
         Ok(Some(Self { source: source.to_owned(), base: source[..cut].to_owned(), below: source[cut..].to_owned(), remote }))
     }
 
+    /// Whether a server has something of just this name.
+    fn is_literal(&self, options: &TransferOptions) -> Result<bool> {
+        if !self.remote {
+            return Ok(false);
+        }
+        match Files::open(&Endpoint::new(&self.source), options)?.stat(&RelativePath::root()) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     fn matches(&self, options: &TransferOptions) -> Result<Vec<Endpoint>> {
         let below = if self.remote { self.decoded()? } else { self.below.clone() };
         let below = below.trim_end_matches('/');
@@ -68,7 +92,8 @@ impl Pattern {
             }
         }
         if paths.is_empty() {
-            return Err(self.error(ErrorKind::NotFound, "nothing matches it").with_hint("check the pattern with `edt ls`"));
+            let hint = format!("`edt ls {base}` shows what is there");
+            return Err(self.error(ErrorKind::NotFound, "nothing matches it").with_hint(hint));
         }
         paths.sort();
         paths.iter().map(|path| self.endpoint(path)).collect()

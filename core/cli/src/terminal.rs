@@ -28,9 +28,14 @@ pub(crate) fn complain(error: &anyhow::Error) {
         return;
     }
     match error.downcast_ref::<edt::Error>() {
-        Some(error) => say(&format!("error: {}", error.explain())),
-        None => say(&format!("error: {error:#}")),
+        Some(error) => say(&format!("error: {}", lines(&error.explain()))),
+        None => say(&format!("error: {}", lines(&format!("{error:#}")))),
     }
+}
+
+/// Each line of a text printable.
+fn lines(text: &str) -> String {
+    text.lines().map(printable).collect::<Vec<_>>().join("\n")
 }
 
 /// A text for a terminal: control characters, which could move the cursor, are escaped.
@@ -80,6 +85,7 @@ mod tests {
 
     #[test]
     fn control_characters_are_escaped() {
+        assert_eq!(lines("a\tb\nc"), "a\\tb\nc");
         assert_eq!(printable("a\x1b[2Jb\nä"), "a\\u{1b}[2Jb\\nä");
     }
 }

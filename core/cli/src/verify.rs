@@ -122,9 +122,9 @@ fn tell(out: &mut impl Write, json: bool, path: &str, outcome: &Outcome) -> anyh
     let path = printable(path);
     match outcome {
         Outcome::Ok => {}
-        Outcome::Differs { why } => writeln!(out, "differs: {path}: {why}")?,
+        Outcome::Differs { why } => writeln!(out, "differs: {path}: {}", printable(why))?,
         Outcome::Missing => writeln!(out, "missing: {path}")?,
-        Outcome::Failed { why } => writeln!(out, "failed: {path}: {why}")?,
+        Outcome::Failed { why } => writeln!(out, "failed: {path}: {}", printable(why))?,
     }
     Ok(())
 }
@@ -168,10 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_json_hold_path_and_result() {
+    fn lines_of_json_hold_path_and_result_and_lines_of_text_no_control_characters() {
         let mut out = Vec::new();
         tell(&mut out, true, "a", &Outcome::Differs { why: "w".into() }).unwrap();
         tell(&mut out, false, "a", &Outcome::Ok).unwrap();
-        assert_eq!(String::from_utf8(out).unwrap(), "{\"path\":\"a\",\"result\":\"differs\",\"why\":\"w\"}\n");
+        tell(&mut out, false, "\x1b", &Outcome::Failed { why: "\x1b[2J".into() }).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "{\"path\":\"a\",\"result\":\"differs\",\"why\":\"w\"}\nfailed: \\u{1b}: \\u{1b}[2J\n"
+        );
     }
 }

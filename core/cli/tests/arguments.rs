@@ -60,6 +60,9 @@ fn what_cannot_be_used_is_a_usage_error() {
         "ls --long --json .",
         "rm",
         "rm -r /",
+        "rm -r .",
+        "rm -r src ./",
+        "rm -r sub/..",
         "rm edt://host/",
         "verify manifest",
         "verify no-such-manifest .",
@@ -69,7 +72,27 @@ fn what_cannot_be_used_is_a_usage_error() {
         assert_eq!(ended.code, 2, "edt {wrong}: {}{}", ended.out, ended.err);
         assert!(!ended.err.is_empty() && ended.out.is_empty(), "edt {wrong}");
     }
-    assert!(!world.exists("dst"));
+    assert!(world.exists("src") && !world.exists("dst"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_is_removed_without_what_it_leads_to() {
+    let world = World::new();
+    world.write("target/file", "x");
+    std::os::unix::fs::symlink("target", world.path("link")).unwrap();
+    let err = world.edt("rm -r link/").expect(2).err;
+    assert!(err.contains("hint: leave out the slash") && world.exists("link"), "{err}");
+    world.edt("rm -r link").expect(0);
+    assert!(!world.exists("link") && world.exists("target/file"));
+}
+
+#[test]
+fn a_directory_that_is_not_empty_is_removed_only_when_asked() {
+    let world = World::new();
+    world.write("full/file", "x");
+    assert!(world.edt("rm full").expect(1).err.contains("edt rm -r"));
+    assert!(world.exists("full/file"));
 }
 
 #[test]

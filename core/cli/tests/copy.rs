@@ -26,7 +26,7 @@ fn a_file_is_copied_to_a_file() {
     let ended = world.edt("cp a b").expect(0);
     assert_eq!(world.read("b"), "content");
     assert!(ended.out.is_empty(), "{}", ended.out);
-    assert!(ended.err.contains("1 files, 7 B"), "{}", ended.err);
+    assert!(ended.err.contains("1 file, 7 B"), "{}", ended.err);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_dry_run_of_a_mirror_counts_what_it_would_remove() {
     world.edt("cp src dst").expect(0);
     world.write("dst/surplus.txt", "x");
     let ended = world.edt("cp --dry-run --sync --delete src dst").expect(0);
-    assert!(ended.err.contains("0 files") && ended.err.contains("1 items removed"), "{}", ended.err);
+    assert!(ended.err.contains("0 files") && ended.err.contains("1 item would be removed"), "{}", ended.err);
     assert!(world.exists("dst/surplus.txt"));
 }
 

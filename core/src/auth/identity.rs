@@ -21,6 +21,7 @@ pub struct Identity {
 impl Identity {
     /// Reads PEM files; the certificate file may hold a chain.
     pub fn from_files(certificate: &Path, key: &Path) -> Result<Self> {
+        let read = |path| read(path).map_err(Error::into_usage);
         Self::from_pem(&read(certificate)?, certificate, &read(key)?, key)
     }
 
@@ -120,6 +121,8 @@ mod tests {
         let identity = Identity::from_files(&certificate, &key).unwrap();
         assert_eq!(identity.chain().len(), 2);
         assert_eq!(identity.fingerprint(), fingerprint(&identity.chain()[0]));
+        let missing = Identity::from_files(&directory.path().join("missing.pem"), &key).unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::InvalidInput);
     }
 
     #[test]

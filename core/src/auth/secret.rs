@@ -46,7 +46,7 @@ impl Secret {
         let text = text.trim();
         if text.len() < MIN_LENGTH {
             let cause = if text.is_empty() { "it is empty" } else { "it has fewer than 16 characters" };
-            return Err(Error::new(ErrorKind::InvalidInput, format!("could not use the secret from {place}"))
+            return Err(Error::new(ErrorKind::Refused, format!("could not use the secret from {place}"))
                 .with_cause(cause)
                 .with_hint(HINT));
         }
@@ -102,7 +102,10 @@ impl Finder {
     fn existing(&self, source: &SecretSource) -> Result<Option<(Secret, Origin)>> {
         match source {
             SecretSource::Text(text) => Ok(Some((Secret::new(text, "the calling program")?, Origin::Program))),
-            SecretSource::File(path) => Ok(Some((read(path)?, Origin::File(path.clone())))),
+            SecretSource::File(path) => {
+                let secret = read(path).map_err(Error::into_usage)?;
+                Ok(Some((secret, Origin::File(path.clone()))))
+            }
             SecretSource::Environment => self.in_environment(),
         }
     }
@@ -191,9 +194,9 @@ mod tests {
     #[test]
     fn a_short_or_missing_secret_is_an_error_with_a_hint() {
         let short = find(&SecretSource::Text("short".to_owned())).unwrap_err();
-        assert_eq!(short.kind(), ErrorKind::InvalidInput);
+        assert_eq!(short.kind(), ErrorKind::Refused);
         let missing = find(&SecretSource::File(PathBuf::from("/nonexistent/token"))).unwrap_err();
-        assert_eq!(missing.kind(), ErrorKind::NotFound);
+        assert_eq!(missing.kind(), ErrorKind::InvalidInput);
         assert!(short.hint().is_some() && missing.hint().is_some());
     }
 

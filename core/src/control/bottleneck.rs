@@ -94,10 +94,10 @@ impl Tally {
         (count > 0 && f64::from(count) >= MOSTLY * f64::from(self.intervals)).then_some(stage)
     }
 
-    /// What would help, for people: at most three sentences.
+    /// What would help beyond the [`remedy`] of the stage that limits, for people.
     pub(super) fn advice(&self, policy: &Policy) -> Vec<String> {
         let bottleneck = self.bottleneck();
-        let mut advice: Vec<String> = bottleneck.map(|stage| remedy(stage).to_owned()).into_iter().collect();
+        let mut advice = Vec::new();
         let loss = self.loss / f64::from(self.loss_known.max(1));
         if loss > LOSSY {
             advice.push(format!(
@@ -113,7 +113,8 @@ impl Tally {
     }
 }
 
-fn remedy(stage: Stage) -> &'static str {
+/// What would help where a stage limits.
+pub(crate) fn remedy(stage: Stage) -> &'static str {
     match stage {
         Stage::Read => {
             "the source's storage limits: more streams will not help, a faster disk or a sender closer to the data would"
@@ -185,14 +186,13 @@ mod tests {
     }
 
     #[test]
-    fn advice_names_the_storage_the_loss_and_the_limit_where_they_matter() {
+    fn advice_names_the_loss_and_the_limit_where_they_matter() {
         let advise = |stage, limit| {
             let policy = Policy::new(PolicyName::Fair, limit);
             let mut tally = Tally::default();
             tally.count(stage, &rates(0.1, 0.1, 0.1), &policy);
             tally.advice(&policy).join("\n")
         };
-        assert!(advise(Some(Stage::Write), 4).contains("the destination's storage limits"));
         assert!(!advise(Some(Stage::Write), 4).contains("--max-streams"));
         assert!(advise(Some(Stage::Network), 4).contains("`--max-streams 4` limits"));
         assert!(advise(None, 64).contains("3.0 % of the segments"));

@@ -20,6 +20,8 @@ mod tuner;
 
 pub use clock::{Clock, SystemClock};
 
+pub(crate) use bottleneck::remedy;
+
 use bottleneck::Tally;
 use thinned::Thinned;
 use tuner::Tuner;
@@ -71,7 +73,7 @@ pub struct Outcome {
     pub decisions: Vec<Tuned>,
     /// The stage that limited most of the time, if one did.
     pub bottleneck: Option<Stage>,
-    /// What would help, for people.
+    /// What would help beyond the remedy of the bottleneck, for people.
     pub advice: Vec<String>,
     /// Why the tuning ended before the transfer, if it did.
     pub tuning_error: Option<Error>,

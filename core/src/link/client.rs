@@ -36,8 +36,7 @@ pub struct Target {
 impl Target {
     /// The server's name in errors and known hosts: `host:port`, an IPv6 address in brackets.
     pub fn name(&self) -> String {
-        let Self { host, port, .. } = self;
-        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+        socket::name(&self.host, self.port)
     }
 }
 
@@ -139,6 +138,7 @@ impl Trust {
         let seen = self.verifier.seen().unwrap_or_default();
         if self.pin.is_none() {
             self.known.pin(&self.peer, &seen)?;
+            tracing::warn!("pinned the identity of `{}`, {seen}: compare it with what the server shows", self.peer);
         }
         tls::client_config(Verifier::new(Some(seen)))
     }

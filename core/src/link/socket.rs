@@ -33,7 +33,7 @@ pub enum Use {
 /// trip.
 pub fn connect(host: &str, port: u16) -> Result<(TcpStream, Duration)> {
     let unreachable = |cause: &dyn std::fmt::Display| {
-        Error::new(ErrorKind::Unreachable, format!("could not connect to `{host}:{port}`")).with_cause(cause)
+        Error::new(ErrorKind::Unreachable, format!("could not connect to `{}`", name(host, port))).with_cause(cause)
     };
     let addresses: Vec<SocketAddr> = (host, port)
         .to_socket_addrs()
@@ -52,6 +52,11 @@ pub fn connect(host: &str, port: u16) -> Result<(TcpStream, Duration)> {
         }
     }
     Err(unreachable(&last).with_hint(format!("check that `edt serve` runs there and that no firewall closes port {port}")))
+}
+
+/// A host and port for people: an IPv6 address in brackets.
+pub fn name(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// Connects to an address that answered before.
@@ -152,6 +157,7 @@ mod tests {
         let error = connect("127.0.0.1", port).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unreachable);
         assert!(error.hint().unwrap().contains("edt serve"));
+        assert_eq!(name("::1", 7), "[::1]:7");
     }
 
     #[test]

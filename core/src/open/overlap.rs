@@ -1,0 +1,189 @@
+//! Refuses what would destroy or never end: a destination that is a source or lies inside one, two sources under one name.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use globset::GlobBuilder;
+
+use super::{absolute, is_local_pattern};
+use crate::endpoint::{Endpoint, Location};
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::{Selection, Symlinks, TransferOptions};
+use crate::protocol::message::Root;
+
+/// An error that names both if two sources would have the same name below the destination. `roots` are those of `sources`, in order.
+pub(crate) fn distinct(sources: &[Endpoint], roots: &[Root]) -> Result<()> {
+    let mut named: Vec<_> = roots.iter().zip(sources).filter(|(root, _)| !root.prefix.is_empty()).collect();
+    named.sort_by_key(|(root, _)| &root.prefix);
+    let Some(pair) = named.windows(2).find(|pair| pair[0].0.prefix == pair[1].0.prefix) else { return Ok(()) };
+    let name = String::from_utf8_lossy(&pair[0].0.prefix);
+    Err(Error::new(ErrorKind::InvalidInput, format!("could not copy both `{}` and `{}`", pair[0].1, pair[1].1))
+        .with_cause(format!("both would be `{name}` at the destination"))
+        .with_hint("copy them one after the other, each to a destination of its own"))
+}
+
+/// An error if a local destination is a source or lies inside one, and for a mirror also if a source lies inside it.
+///
+/// A server's files cannot be copied to a server, so no overlap is possible there.
+pub(crate) fn separate(sources: &[Endpoint], destination: &Endpoint, options: &TransferOptions) -> Result<()> {
+    let Location::Local { path: base, directory } = destination.resolve()? else { return Ok(()) };
+    for source in sources {
+        let Location::Local { path, .. } = source.resolve()? else { continue };
+        let alone = sources.len() == 1;
+        let (from, to) = if is_local_pattern(&path) {
+            match matched(&path, &real(&base)?)? {
+                Some(pair) => pair,
+                None => continue,
+            }
+        } else {
+            let from = if alone || options.symlinks == Symlinks::Follow { real(&path)? } else { unfollowed(&path)? };
+            let into = !alone || (from.is_file() && (directory || base.is_dir()));
+            let name = if into { absolute(&path)?.file_name().map(OsStr::to_owned) } else { None };
+            (from, real(&name.map_or_else(|| base.clone(), |name| base.join(name)))?)
+        };
+        let why = match () {
+            () if from == to => "they are the same",
+            () if to.starts_with(&from) => "the destination lies inside the source",
+            () if options.selection == Selection::Mirror && from.starts_with(&to) => {
+                "the source lies inside the destination, from which a mirror would remove it"
+            }
+            () => continue,
+        };
+        return Err(Error::new(ErrorKind::InvalidInput, format!("could not copy `{source}` to `{destination}`"))
+            .with_cause(why)
+            .with_hint("choose a destination outside the source"));
+    }
+    Ok(())
+}
+
+/// What of a pattern's matches holds the destination, with the destination itself; for one that holds nothing, its directory.
+fn matched(pattern: &Path, destination: &Path) -> Result<Option<(PathBuf, PathBuf)>> {
+    let whole = absolute(pattern)?;
+    let mut base = whole.clone();
+    while is_local_pattern(&base) {
+        base.pop();
+    }
+    let below = whole.strip_prefix(&base).unwrap_or(&whole).to_string_lossy().into_owned();
+    let base = real(&base)?;
+    let Ok(inside) = destination.strip_prefix(&base) else { return Ok(Some((base, destination.to_owned()))) };
+    if inside.as_os_str().is_empty() {
+        return Ok(Some((base, destination.to_owned())));
+    }
+    // A pattern that cannot be understood is an error of the listing.
+    let Ok(glob) = GlobBuilder::new(&below).literal_separator(true).build() else { return Ok(None) };
+    let glob = glob.compile_matcher();
+    let holder = inside.ancestors().find(|path| !path.as_os_str().is_empty() && glob.is_match(path));
+    Ok(holder.map(|path| (base.join(path), destination.to_owned())))
+}
+
+/// The path without links, as far as it exists.
+fn real(path: &Path) -> Result<PathBuf> {
+    let whole = absolute(path)?;
+    let existing = whole.ancestors().find_map(|above| std::fs::canonicalize(above).ok().map(|real| (above, real)));
+    let Some((above, real)) = existing else { return Ok(whole.clone()) };
+    let rest = whole.strip_prefix(above).unwrap_or(Path::new(""));
+    Ok(if rest.as_os_str().is_empty() { real } else { real.join(rest) })
+}
+
+/// The same, but a link at the end stays one: it is copied as a link.
+fn unfollowed(path: &Path) -> Result<PathBuf> {
+    let whole = absolute(path)?;
+    match (whole.parent(), whole.file_name()) {
+        (Some(parent), Some(name)) if whole.is_symlink() => Ok(real(parent)?.join(name)),
+        _ => real(&whole),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct World(tempfile::TempDir);
+
+    impl World {
+        fn new() -> Self {
+            let world = Self(tempfile::tempdir().unwrap());
+            std::fs::create_dir_all(world.0.path().join("src/sub")).unwrap();
+            std::fs::create_dir_all(world.0.path().join("src-2")).unwrap();
+            std::fs::write(world.0.path().join("src/file"), "x").unwrap();
+            world
+        }
+
+        fn at(&self, name: &str) -> Endpoint {
+            Endpoint::new(format!("{}/{name}", self.0.path().display()))
+        }
+
+        fn check(&self, sources: &[&str], destination: &str, selection: Selection) -> Option<String> {
+            let sources: Vec<_> = sources.iter().map(|name| self.at(name)).collect();
+            let options = TransferOptions { selection, ..TransferOptions::default() };
+            separate(&sources, &self.at(destination), &options).err().map(|error| error.explain())
+        }
+    }
+
+    #[test]
+    fn a_destination_that_is_a_source_or_inside_it_is_refused() {
+        let world = World::new();
+        for (sources, destination) in [
+            (&["src"][..], "src"),
+            (&["src/"], "src/./"),
+            (&["src"], "src/sub"),
+            (&["src"], "src/new/deep"),
+            (&["src/sub/.."], "src/new"),
+            (&["src/file"], "src/file"),
+            (&["src/file"], "src"),
+            (&["src/file", "src-2"], "src/"),
+            (&["src-2", "src"], "src/sub"),
+            (&["src/*"], "src"),
+            (&["src/*"], "src/sub/new"),
+        ] {
+            assert!(world.check(sources, destination, Selection::All).is_some(), "{sources:?} to {destination}");
+        }
+    }
+
+    #[test]
+    fn what_only_lies_beside_the_source_is_allowed() {
+        let world = World::new();
+        for (sources, destination) in [
+            (&["src"][..], "src-2"),
+            (&["src"], "new/deep"),
+            (&["src/sub"], "src"),
+            (&["src/file"], "src/sub"),
+            (&["src/file"], "src/copy"),
+            (&["src/file", "src-2"], "src/sub/"),
+            (&["src/*"], "src-2"),
+            (&["src/f*"], "src/sub"),
+        ] {
+            assert_eq!(world.check(sources, destination, Selection::All), None, "{sources:?} to {destination}");
+        }
+    }
+
+    #[test]
+    fn a_mirror_onto_what_holds_the_source_is_refused() {
+        let world = World::new();
+        for (source, destination) in [("src/sub", "src"), ("src", ""), ("src", "src")] {
+            let refused = world.check(&[source], destination, Selection::Mirror);
+            assert!(refused.is_some_and(|text| text.contains("hint: ")), "{source} to {destination}");
+        }
+        assert_eq!(world.check(&["src"], "src-2", Selection::Mirror), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_do_not_hide_that_both_are_the_same() {
+        let world = World::new();
+        std::os::unix::fs::symlink("src", world.0.path().join("link")).unwrap();
+        assert!(world.check(&["src"], "link", Selection::All).is_some());
+        assert!(world.check(&["link"], "src/sub", Selection::All).is_some());
+        // Among several sources a link stays a link, so it does not hold what it leads to.
+        assert_eq!(world.check(&["link", "src-2"], "src/sub/", Selection::All), None);
+    }
+
+    #[test]
+    fn two_sources_of_one_name_are_named() {
+        let root = |prefix: &str| Root { path: Vec::new(), prefix: prefix.into() };
+        let sources = ["a/x", "b/y", "c/x", "p/*", "q/*"].map(Endpoint::from);
+        let error = distinct(&sources, &["x", "y", "x", "", ""].map(root)).unwrap_err();
+        assert!(error.what().contains("`a/x`") && error.what().contains("`c/x`"), "{error}");
+        assert!(distinct(&sources, &["x", "y", "z", "", ""].map(root)).is_ok());
+    }
+}
