@@ -29,6 +29,21 @@ fn entries_come_back_in_order_whether_stored_or_not() {
 }
 
 #[test]
+fn a_cleared_manifest_begins_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = folder.path().join("manifest");
+    for mut manifest in [Manifest::default(), Manifest::create(Some(&name)).unwrap()] {
+        (0..3000).for_each(|number| manifest.add(&entry(format!("before {number}").as_bytes(), number)).unwrap());
+        manifest.clear().unwrap();
+        assert!(manifest.is_empty());
+        manifest.add(&entry(b"after", 1)).unwrap();
+        let manifest = manifest.finish().unwrap();
+        assert_eq!(manifest.entries().map(Result::unwrap).collect::<Vec<_>>(), [entry(b"after", 1)]);
+    }
+    assert_eq!(std::fs::read_to_string(&name).unwrap().lines().count(), 1);
+}
+
+#[test]
 fn two_readers_do_not_disturb_each_other() {
     let mut manifest = Manifest::default();
     (0..3000).for_each(|n| manifest.add(&entry(format!("{n}").as_bytes(), n)).unwrap());

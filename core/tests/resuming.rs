@@ -157,3 +157,18 @@ fn lines(path: &Path) -> usize {
     let text = fs::read(path).unwrap();
     Manifest::read(&text[..]).map(Result::unwrap).count()
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_listing_with_long_texts_is_answered_in_as_many_messages_as_it_takes() {
+    let place = Place::new();
+    fs::create_dir(place.path("links")).unwrap();
+    for number in 0..300 {
+        std::os::unix::fs::symlink("x".repeat(4090), place.path(&format!("links/{number}"))).unwrap();
+    }
+    let (url, handle) = place.serve();
+    let endpoint = edt::Endpoint::new(format!("{url}links"));
+    let mut files = edt::files::Files::open(&endpoint, &options()).unwrap();
+    assert_eq!(files.list(edt::store::Depth::One).unwrap().map(Result::unwrap).count(), 300);
+    handle.shutdown();
+}

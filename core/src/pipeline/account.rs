@@ -216,3 +216,42 @@ impl Account {
 fn add(counter: &AtomicU64, amount: u64) {
     counter.fetch_add(amount, Ordering::Relaxed);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn done(account: &Account, path: &str) {
+        let header = FileHeader {
+            file: 1,
+            path: path.into(),
+            kind: ItemKind::File,
+            size: 5,
+            modified_ns: None,
+            mode: None,
+            identity: crate::protocol::message::Key([0; 16]),
+            target: None,
+            crc64nvme: 0,
+            blake3: None,
+            sparse: false,
+        };
+        account.done(&header, &DoneItem { file: 1, crc64nvme: 7, blake3: None });
+    }
+
+    #[test]
+    fn what_several_attempts_meet_is_in_the_manifest_once() {
+        let account = Account::new(EventSender::channel().0, Manifest::default());
+        let known = |path: &str| Skipped { path: path.into(), size: 5, crc64nvme: Some(7), ..Skipped::default() };
+        account.left_out(&known("of an earlier run"));
+        done(&account, "of this run");
+        account.restart();
+        account.left_out(&known("of an earlier run"));
+        account.left_out(&known("of this run"));
+        account.left_out(&Skipped { path: b"stood there".to_vec(), size: 5, ..Skipped::default() });
+        done(&account, "last");
+        let totals = account.totals();
+        assert_eq!((totals.files_done, totals.files_skipped), (2, 2));
+        let names: Vec<String> = account.close().1.entries().map(|entry| entry.unwrap().path.to_string()).collect();
+        assert_eq!(names, ["of an earlier run", "of this run", "last"]);
+    }
+}

@@ -22,7 +22,7 @@ pub struct Faults {
     pub seed: u64,
     /// Files that cannot be opened to read, for want of permission.
     pub unreadable: HashSet<RelativePath>,
-    /// Files that cannot be created, for want of permission.
+    /// Files that cannot be created, and directories whose metadata cannot be set, for want of permission.
     pub unwritable: HashSet<RelativePath>,
     /// From this write on, counted from 1, the device is full.
     pub full_from_write: Option<u64>,
@@ -134,6 +134,7 @@ impl Store for FaultyStore {
     }
 
     fn set_directory_metadata(&self, path: &RelativePath, metadata: &Metadata) -> Result<()> {
+        Plan::refuse(&self.plan.faults.unwritable, path, "set time and mode of")?;
         self.inner.set_directory_metadata(path, metadata)
     }
 

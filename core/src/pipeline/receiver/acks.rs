@@ -114,6 +114,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::message::{Failed, MAX_MESSAGE};
 
     #[test]
     fn only_what_has_no_gap_before_it_is_acknowledged() {
@@ -124,5 +125,21 @@ mod tests {
         let (ack, bytes) = acks.take().unwrap();
         assert_eq!((ack.streams, bytes), (vec![(3, 2)], 20));
         assert_eq!(acks.take(), None);
+    }
+
+    #[test]
+    fn failures_with_long_names_go_in_as_many_messages_as_they_take() {
+        let acks = Acks::default();
+        let failed = Failed { kind: 17, what: "y".repeat(500), cause: None, hint: None };
+        for file in 0..1000 {
+            acks.failed(ItemFailed { file, path: vec![b'x'; 4096], failed: failed.clone() });
+            acks.done(DoneItem { file: u32::MAX - file, crc64nvme: u64::MAX, blake3: Some([1; 32]) });
+        }
+        let mut told = Vec::new();
+        while let Some((ack, _)) = acks.take() {
+            told.extend(ack.failed.iter().map(|item| item.file));
+            assert!(Message::Ack(ack).encode().len() < MAX_MESSAGE);
+        }
+        assert_eq!(told, (0..1000).collect::<Vec<_>>());
     }
 }

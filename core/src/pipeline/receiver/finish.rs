@@ -192,3 +192,68 @@ fn told(mut failed: Vec<ItemFailed>) -> Vec<ItemFailed> {
 fn failure(path: &RelativePath, error: &Error) -> ItemFailed {
     ItemFailed { file: 0, path: path.as_bytes().to_vec(), failed: error.into() }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::link::memory;
+    use crate::pipeline::receiver::file::TargetDirectory;
+    use crate::pipeline::receiver::{Receiver, ReceiverParts};
+    use crate::protocol::TransferId;
+    use crate::protocol::message::{MAX_MESSAGE, ReceiveOptions};
+    use crate::store::memory::MemoryStore;
+    use crate::store::{Metadata, Store};
+    use crate::testing::faulty::{Faults, FaultyStore};
+
+    /// What the sender hears at the end of a transfer that has set these directories.
+    fn complete(store: Arc<dyn Store>, directories: &[&RelativePath]) -> Complete {
+        let (near, far) = memory::pair();
+        let receiver = Receiver::new(ReceiverParts {
+            store,
+            destination: RelativePath::root(),
+            options: ReceiveOptions::default(),
+            transfer: TransferId([1; 16]),
+            control: near.sender,
+            buffer: 8 << 20,
+            account: None,
+        });
+        let targets = directories.iter().map(|path| TargetDirectory { path: (*path).clone(), metadata: Metadata::default() });
+        receiver.shared.directories.lock().extend(targets);
+        receiver.shared.finish(true).unwrap();
+        match far.receiver.recv().unwrap() {
+            Message::Complete(complete) => complete,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_directory_of_someone_else_keeps_its_time_and_fails_nothing() {
+        let [theirs, missing] = ["theirs", "missing"].map(|name| RelativePath::from_user(name).unwrap());
+        let inner = MemoryStore::new();
+        inner.create_directory(&theirs).unwrap();
+        let faults = Faults { unwritable: [theirs.clone()].into(), ..Faults::default() };
+        let store = Arc::new(FaultyStore::new(Arc::new(inner), faults));
+        let complete = complete(store, &[&theirs, &missing]);
+        let failed: Vec<&[u8]> = complete.failed.iter().map(|item| &item.path[..]).collect();
+        assert_eq!(failed, [b"missing"]);
+    }
+
+    #[test]
+    fn of_more_failures_than_fit_into_the_last_message_their_number_is_told() {
+        let error = Error::new(ErrorKind::Io, "could not remove it");
+        let failures = |count, length| vec![failure(&RelativePath::from_bytes(&vec![b'x'; length]).unwrap(), &error); count];
+        assert_eq!(told(failures(1000, 5)), failures(1000, 5));
+        assert_eq!(told(Vec::new()), Vec::new());
+        let long = "x/".repeat(2000);
+        let long = vec![failure(&RelativePath::from_user(&long).unwrap(), &error); 5000];
+        for (all, most) in [(failures(5000, 5), 1001), (long, 200)] {
+            let told = told(all);
+            let last = &told.last().unwrap().failed.what;
+            assert!(told.len() <= most, "{} failures", told.len());
+            assert_eq!(*last, format!("{} more items failed at the destination", 5000 - (told.len() - 1)));
+            assert!(Message::Complete(Complete { removed: 0, failed: told }).encode().len() < MAX_MESSAGE);
+        }
+    }
+}

@@ -276,6 +276,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_million_files_that_the_receiver_has_take_less_than_100_mib() {
+        let key = |number: u32| Key(*blake3::hash(&number.to_le_bytes()).as_bytes().first_chunk().unwrap());
+        let done = |number| DoneKey { key: key(number), crc64nvme: u64::from(number), blake3: None };
+        let mut known = Known::default();
+        for part in 0..50 {
+            known.add(Have { done: (part * 4096..(part + 1) * 4096).map(done).collect(), last: part == 49, ..Have::default() });
+        }
+        assert!((0..50 * 4096).all(|number| known.done(key(number)) == Some(&done(number))));
+        assert_eq!(known.done(key(u32::MAX)), None);
+        assert!(size_of::<DoneKey>() * 1_000_000 < 100 << 20);
+    }
+
+    #[test]
     fn what_is_missing_lies_between_what_is_verified() {
         assert_eq!(missing(&[(10, 20), (30, 40)], 50), [(0, 10), (20, 30), (40, 50)]);
         assert_eq!(missing(&[], 5), [(0, 5)]);
