@@ -86,13 +86,23 @@ impl Account {
 
     /// A file is not sent: the destination has it, or this is a dry run and the manifest lists what would be sent.
     pub(crate) fn left_out(&self, skipped: &Skipped) {
-        if !skipped.wanted {
-            return self.skipped(&skipped.path, skipped.size);
+        // Of a file that stood at the destination before, no digest is known, and a manifest holds none without.
+        if let Some(crc64nvme) = skipped.crc64nvme.or(skipped.wanted.then_some(0)) {
+            self.record(&ManifestEntry {
+                path: crate::path::RelativePath::from_bytes(&skipped.path).unwrap_or_default(),
+                size: skipped.size,
+                modified_ns: skipped.modified_ns,
+                mode: skipped.mode,
+                crc64nvme,
+                blake3: skipped.blake3,
+            });
         }
-        add(&self.counters.files_done, 1);
-        add(&self.counters.bytes_done, skipped.size);
-        let path = crate::path::RelativePath::from_bytes(&skipped.path).unwrap_or_default();
-        self.record(&ManifestEntry { path, size: skipped.size, modified_ns: None, mode: None, crc64nvme: 0, blake3: None });
+        if skipped.wanted {
+            add(&self.counters.files_done, 1);
+            add(&self.counters.bytes_done, skipped.size);
+        } else {
+            self.skipped(&skipped.path, skipped.size);
+        }
     }
 
     fn record(&self, entry: &ManifestEntry) {
@@ -154,7 +164,8 @@ impl Account {
         self.counters.bytes_verified.load(Ordering::Relaxed) + self.counters.files_done.load(Ordering::Relaxed)
     }
 
-    /// A new attempt lists and counts failures and skipped files again; what was done stays done.
+    /// A new attempt lists and counts failures and skipped files again; what was done stays done. The manifest is begun anew, for the
+    /// attempt meets every file again: those done before as skipped ones whose digests are known.
     pub(crate) fn restart(&self) {
         let counters = &self.counters;
         self.known.store(counters.files_done.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -165,6 +176,9 @@ impl Account {
         }
         self.failures.lock().clear();
         *self.listed.lock() = Listed::default();
+        if let Err(error) = self.manifest.lock().clear() {
+            tracing::warn!(%error, "the manifest could not be begun anew");
+        }
     }
 
     /// Items that were listed and are in none of the totals.

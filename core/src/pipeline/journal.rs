@@ -1,9 +1,10 @@
 //! The journal of a transfer at its receiver: what is verified and written, so that another attempt goes on where this one stopped.
 //!
 //! A header of 28 bytes (magic, version, transfer identifier, crc32c), then records: u32 length, CBOR body, u32 crc32c of both, little
-//! endian. It only grows, by about 40 bytes a file and flush, and is removed with the transfer's success; it is never compacted,
-//! because rewriting a file in place is not safe against SIGKILL.
+//! endian. It only grows, by about 40 bytes a flush of each file and 150 a complete one, and is removed with the transfer's success; it is
+//! never compacted, because rewriting a file in place is not safe against SIGKILL.
 
+mod done;
 mod record;
 mod replay;
 
@@ -15,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::digest::combine;
 use crate::protocol::TransferId;
 
+pub use done::{DoneFiles, DoneRecords};
 pub use record::{DoneRecord, Record};
 pub use replay::{Recovered, RecoveredFile, Restart};
 
@@ -48,6 +50,11 @@ impl Journal {
         journal.cut()?;
         journal.flush()?;
         Ok((journal, recovered))
+    }
+
+    /// Reads back the complete files that a replay found.
+    pub fn done<'a>(&'a mut self, files: &'a DoneFiles) -> DoneRecords<'a> {
+        DoneRecords::new(&mut self.file, files)
     }
 
     /// Takes a record, in memory; ranges of one file that touch become one.

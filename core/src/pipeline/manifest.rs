@@ -2,7 +2,7 @@
 
 mod line;
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
@@ -33,9 +33,22 @@ pub struct Manifest {
 }
 
 /// A file, or memory that becomes one.
-trait Storage: Read + Write + Seek + Send + std::fmt::Debug {}
+trait Storage: Read + Write + Seek + Send + std::fmt::Debug {
+    /// Drops all content.
+    fn clear(&mut self) -> io::Result<()>;
+}
 
-impl<T: Read + Write + Seek + Send + std::fmt::Debug> Storage for T {}
+impl Storage for File {
+    fn clear(&mut self) -> io::Result<()> {
+        self.set_len(0)
+    }
+}
+
+impl Storage for SpooledTempFile {
+    fn clear(&mut self) -> io::Result<()> {
+        self.set_len(0)
+    }
+}
 
 impl Default for Manifest {
     /// An empty manifest in memory, later in a temporary file.
@@ -62,6 +75,13 @@ impl Manifest {
         line::write(entry, &mut self.tail);
         self.count += 1;
         if self.tail.len() >= BLOCK { self.store() } else { Ok(()) }
+    }
+
+    /// Drops all files.
+    pub fn clear(&mut self) -> Result<()> {
+        self.tail.clear();
+        (self.stored, self.count) = (0, 0);
+        self.storage.get_mut().clear().map_err(|cause| Error::io("could not clear the manifest", &cause))
     }
 
     /// Writes what is still in memory, and gives the manifest back for reading.

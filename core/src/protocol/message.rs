@@ -6,6 +6,7 @@ mod failed;
 mod files;
 mod item;
 mod meters;
+mod parts;
 
 use minicbor::{Decode, Encode};
 
@@ -16,6 +17,7 @@ pub use failed::{Failed, ItemFailed};
 pub use files::{Answer, Request, WireEntry};
 pub use item::{FileHeader, ItemKind};
 pub use meters::{Meters, StageMeters, TcpMeters, Tune};
+pub use parts::parts;
 
 /// The longest encoded message.
 pub const MAX_MESSAGE: usize = 1 << 20;
@@ -80,7 +82,7 @@ pub enum Message {
 }
 
 /// 16 bytes of BLAKE3 that stand for a path, or a path with what identifies its content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]
 pub struct Key(#[cbor(n(0), with = "minicbor::bytes")] pub [u8; 16]);
 
@@ -205,9 +207,9 @@ pub struct Root {
 #[derive(Debug, Clone, Default, PartialEq, Encode, Decode)]
 #[cbor(map)]
 pub struct Have {
-    /// Keys (path, size, mtime, version) of files that an earlier attempt of this transfer published.
+    /// Files that an earlier attempt of this transfer published.
     #[n(0)]
-    pub done: Vec<Key>,
+    pub done: Vec<DoneKey>,
     /// Keys (path, size, mtime) of files that stand at the destination, when only changed files are wanted.
     #[n(1)]
     pub present: Vec<Key>,
@@ -220,6 +222,21 @@ pub struct Have {
     /// The destination as the receiver resolved it, in the last part: for people.
     #[n(4)]
     pub resolved: Option<String>,
+}
+
+/// A file that an earlier attempt published, with the digests that it was published with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct DoneKey {
+    /// Key of path, size, mtime and version of the source.
+    #[n(0)]
+    pub key: Key,
+    /// crc64nvme of its content.
+    #[n(1)]
+    pub crc64nvme: u64,
+    /// BLAKE3 of its content.
+    #[cbor(n(2), with = "minicbor::bytes")]
+    pub blake3: Option<[u8; 32]>,
 }
 
 /// Verified ranges of a partial file.
@@ -299,7 +316,7 @@ pub struct Complete {
 }
 
 /// A file that needs no bytes.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Skipped {
     /// Its name below the destination.
@@ -311,6 +328,18 @@ pub struct Skipped {
     /// Whether it would be sent if this were no dry run.
     #[n(2)]
     pub wanted: bool,
+    /// Modification time, nanoseconds since 1970.
+    #[n(3)]
+    pub modified_ns: Option<i64>,
+    /// Unix permission bits.
+    #[n(4)]
+    pub mode: Option<u32>,
+    /// crc64nvme of its content, if an earlier attempt of this transfer published it.
+    #[n(5)]
+    pub crc64nvme: Option<u64>,
+    /// BLAKE3 of its content, likewise.
+    #[cbor(n(6), with = "minicbor::bytes")]
+    pub blake3: Option<[u8; 32]>,
 }
 
 impl Message {
@@ -323,7 +352,7 @@ impl Message {
 
     /// Encodes the message as it goes on the wire: its length as u32 little endian, then itself.
     ///
-    /// A sender of long lists keeps each part well below [`MAX_MESSAGE`]; the peer refuses what is longer.
+    /// A sender of long lists cuts them by [`parts`]; the peer refuses what is longer than [`MAX_MESSAGE`].
     pub fn encode_with_length(&self) -> Vec<u8> {
         with_length(self)
     }

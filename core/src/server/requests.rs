@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::files::digest_file;
 use crate::link::Control;
 use crate::path::RelativePath;
-use crate::protocol::message::{Answer, ItemFailed, Message, Request};
+use crate::protocol::message::{Answer, ItemFailed, Message, Request, WireEntry, parts};
 use crate::server::Shared;
 use crate::store::{Depth, Store};
 
@@ -53,11 +53,11 @@ impl Shared {
                 Err(error) => failed.push(ItemFailed { file: 0, path: Vec::new(), failed: (&error).into() }),
             }
             if entries.len() + failed.len() >= ENTRIES {
-                let (entries, failed) = (std::mem::take(&mut entries), std::mem::take(&mut failed));
-                control.sender.send(&Message::Answer(Answer::Entries { entries, failed, last: false }))?;
+                tell(control, &std::mem::take(&mut entries), &std::mem::take(&mut failed))?;
             }
         }
-        control.sender.send(&Message::Answer(Answer::Entries { entries, failed, last: true }))
+        tell(control, &entries, &failed)?;
+        control.sender.send(&Message::Answer(Answer::Entries { entries: Vec::new(), failed: Vec::new(), last: true }))
     }
 
     fn digest(&self, path: &RelativePath) -> Result<Answer> {
@@ -67,4 +67,17 @@ impl Shared {
         let blake3 = blake3::Hash::from_hex(&digests.blake3).map_err(|_| broken())?;
         Ok(Answer::Digests { size: digests.size, crc64nvme, blake3: *blake3.as_bytes() })
     }
+}
+
+/// Tells entries in as many messages as their names and causes take.
+fn tell(control: &Control, entries: &[WireEntry], failed: &[ItemFailed]) -> Result<()> {
+    for entries in parts(entries, ENTRIES) {
+        let entries = Answer::Entries { entries: entries.to_vec(), failed: Vec::new(), last: false };
+        control.sender.send(&Message::Answer(entries))?;
+    }
+    for failed in parts(failed, ENTRIES) {
+        let failed = Answer::Entries { entries: Vec::new(), failed: failed.to_vec(), last: false };
+        control.sender.send(&Message::Answer(failed))?;
+    }
+    Ok(())
 }

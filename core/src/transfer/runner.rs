@@ -44,13 +44,14 @@ impl Runner {
         let account = Arc::clone(&self.steering.account);
         let totals = account.totals();
         self.steering.settings.events.send(Event::Finished(totals));
+        // Whatever the end was, the manifest tells what is there.
+        let (failures, manifest) = account.close();
+        let manifest = manifest.finish();
         result?;
         if account.unaccounted() > 0 && self.options.run == RunMode::Copy {
             return Err(Error::new(ErrorKind::Protocol, format!("{} items are not accounted for", account.unaccounted()))
                 .with_hint("run the same command again, and report this as a defect of edt"));
         }
-        let (failures, manifest) = account.close();
-        let manifest = manifest.finish()?;
         let verdict = judge(&totals, &self.outcome, &self.options, [&self.sources[0], &self.destination]);
         Ok(Report {
             source: self.sources.iter().map(Endpoint::as_str).collect::<Vec<_>>().join(" "),
@@ -64,7 +65,7 @@ impl Runner {
             advice: verdict.advice,
             failures,
             dry_run: self.options.run == RunMode::DryRun,
-            manifest,
+            manifest: manifest?,
         })
     }
 

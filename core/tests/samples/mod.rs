@@ -3,8 +3,8 @@
 use edt::protocol::TransferId;
 use edt::protocol::frame::{FLAG_ZERO, FrameHeader, FrameKind, crc32c};
 use edt::protocol::message::{
-    Ack, Answer, Complete, Direction, DoneItem, Failed, FileHeader, Have, ItemFailed, ItemKind, Key, Listed, Message, Meters,
-    PartialFile, ReceiveOptions, Request, Root, SendOptions, Skipped, StageMeters, Start, TcpMeters, Tune, WireEntry,
+    Ack, Answer, Complete, Direction, DoneItem, DoneKey, Failed, FileHeader, Have, ItemFailed, ItemKind, Key, Listed, Message,
+    Meters, PartialFile, ReceiveOptions, Request, Root, SendOptions, Skipped, StageMeters, Start, TcpMeters, Tune, WireEntry,
 };
 
 pub(crate) fn file_header() -> FileHeader {
@@ -88,7 +88,7 @@ fn session_messages() -> Vec<(&'static str, Message)> {
         ("item-failed", Message::ItemFailed(item_failed())),
         ("ping", Message::Ping),
         ("retried", Message::Retried(item_failed())),
-        ("skipped", Message::Skipped(vec![Skipped { path: b"there.bin".to_vec(), size: 5, wanted: false }])),
+        ("skipped", Message::Skipped(skipped())),
     ]
 }
 
@@ -128,10 +128,24 @@ fn tune() -> Tune {
     Tune { read: Some(1), network: Some(2), write: Some(300), parallelism: None, pipelining: Some(5) }
 }
 
+fn skipped() -> Vec<Skipped> {
+    let known = Skipped {
+        path: b"there.bin".to_vec(),
+        size: 5,
+        wanted: false,
+        modified_ns: Some(-1),
+        mode: Some(0o640),
+        crc64nvme: Some(u64::MAX),
+        blake3: Some([0xb3; 32]),
+    };
+    vec![known, Skipped { path: b"new.bin".to_vec(), size: 5, wanted: true, ..Skipped::default() }]
+}
+
 fn have() -> Have {
+    let done = DoneKey { key: Key([1; 16]), crc64nvme: u64::MAX, blake3: Some([0xb3; 32]) };
     let partial = PartialFile { path: Key([3; 16]), identity: Key([4; 16]), ranges: vec![(0, 1 << 18), (1 << 20, 1 << 33)] };
     Have {
-        done: vec![Key([1; 16])],
+        done: vec![done, DoneKey { blake3: None, ..done }],
         present: vec![Key([2; 16])],
         partial: vec![partial],
         last: true,

@@ -13,7 +13,7 @@ pub(super) const HEADER_LENGTH: usize = 28;
 /// The longest body of a record; a path is at most 4096 bytes.
 pub(super) const MAX_BODY: usize = 8 << 10;
 
-pub(super) const VERSION: u8 = 1;
+pub(super) const VERSION: u8 = 2;
 
 const MAGIC: [u8; 4] = *b"EDTJ";
 
@@ -82,6 +82,12 @@ pub struct DoneRecord {
     /// Its modification time in nanoseconds since 1970.
     #[n(3)]
     pub modified_ns: Option<i64>,
+    /// crc64nvme of its content.
+    #[n(4)]
+    pub crc64nvme: u64,
+    /// BLAKE3 of its content, if the transfer had it.
+    #[cbor(n(5), with = "minicbor::bytes")]
+    pub blake3: Option<[u8; 32]>,
 }
 
 pub(super) fn encode_header(transfer: TransferId) -> [u8; HEADER_LENGTH] {

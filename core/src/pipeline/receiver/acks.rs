@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use parking_lot::Mutex;
 
 use crate::pipeline::receiver::{ACK_EVERY, Shared};
-use crate::protocol::message::{Ack, DoneItem, ItemFailed, Message};
+use crate::protocol::message::{Ack, DoneItem, ItemFailed, Message, parts};
 
 /// Settled items that one message carries at most.
 const ITEMS_PER_MESSAGE: usize = 2048;
@@ -75,7 +75,8 @@ impl Acks {
             }
         }
         ack.done = state.done.drain(..state.done.len().min(ITEMS_PER_MESSAGE)).collect();
-        ack.failed = state.failed.drain(..state.failed.len().min(ITEMS_PER_MESSAGE / 16)).collect();
+        let failed = parts(&state.failed, ITEMS_PER_MESSAGE).next().map_or(0, <[_]>::len);
+        ack.failed = state.failed.drain(..failed).collect();
         for stream in std::mem::take(&mut state.lost) {
             state.streams.remove(&stream);
             ack.lost.push(stream);

@@ -20,8 +20,8 @@ use crate::store::{Metadata, NewFile, Partial, Writer};
 
 /// A directory whose time and mode are set when everything below it is there.
 pub(crate) struct TargetDirectory {
-    pub(crate) header: FileHeader,
     pub(crate) path: RelativePath,
+    pub(crate) metadata: Metadata,
 }
 
 /// A file that arrives in chunks.

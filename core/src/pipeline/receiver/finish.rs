@@ -7,16 +7,15 @@ use crate::options::Fsync;
 use crate::path::RelativePath;
 use crate::pipeline::journal::Record;
 use crate::pipeline::receiver::Shared;
-use crate::pipeline::receiver::file::metadata;
 use crate::plan::{Filter, key};
-use crate::protocol::message::{Complete, ItemFailed, ItemKind, Message};
+use crate::protocol::message::{Complete, ItemFailed, ItemKind, Message, parts};
 use crate::store::{Depth, EntryKind};
-
-/// Failures of the last steps that the sender is told one by one.
-const FAILURES_TOLD: usize = 100;
 
 /// `ReceiveOptions::selection` of a mirror.
 pub(crate) const MIRROR: u8 = 2;
+
+/// Failures that the last message tells at most.
+const FAILURES_TOLD: usize = 1000;
 
 impl Shared {
     /// Every item is settled: completes what only the end can complete, and says so.
@@ -41,12 +40,12 @@ impl Shared {
                 }
             }
         }
-        shorten(&mut complete.failed);
         self.acknowledge();
         if let Some(account) = &self.account {
             account.removed(complete.removed);
             complete.failed.iter().for_each(|item| account.failed(&item.path, &item.failed.clone().into()));
         }
+        complete.failed = told(complete.failed);
         self.control.send(&Message::Complete(complete))?;
         self.complete.store(true, Ordering::SeqCst);
         Ok(())
@@ -125,14 +124,16 @@ impl Shared {
             if directory.path.is_root() {
                 continue;
             }
-            if let Err(error) = self.store.set_directory_metadata(&directory.path, &metadata(&directory.header)) {
-                // A directory of somebody else, which files may be put into all the same.
-                if error.kind() == ErrorKind::PermissionDenied {
-                    tracing::info!(%error, "a directory keeps its own time and mode");
-                    continue;
+            match self.store.set_directory_metadata(&directory.path, &directory.metadata) {
+                Ok(()) => {}
+                // A directory that stood there before and belongs to someone else keeps its time and mode; the files in it are all right.
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                    tracing::warn!(%error, "a directory keeps its time and mode");
                 }
-                let path = RelativePath::from_bytes(&directory.header.path).unwrap_or_default();
-                complete.failed.push(failure(&path, &error));
+                Err(error) => {
+                    let path = directory.path.strip_prefix(&self.base.lock()).unwrap_or_default();
+                    complete.failed.push(failure(&path, &error));
+                }
             }
         }
     }
@@ -176,14 +177,16 @@ impl Shared {
     }
 }
 
-/// Keeps the message within its bounds; the last entry then says how many there were.
-fn shorten(failed: &mut Vec<ItemFailed>) {
-    let more = failed.len().saturating_sub(FAILURES_TOLD);
-    failed.truncate(FAILURES_TOLD);
-    if more > 0 {
-        let error = Error::new(ErrorKind::Io, format!("{more} more items failed at the end of the transfer"));
+/// What fits into the last message, with a last failure that says how many more there are.
+fn told(mut failed: Vec<ItemFailed>) -> Vec<ItemFailed> {
+    let fits = parts(&failed, FAILURES_TOLD).next().map_or(0, <[_]>::len);
+    if let Some(more) = failed.len().checked_sub(fits).filter(|more| *more > 0) {
+        let error = Error::new(ErrorKind::Io, format!("{more} more items failed at the destination"))
+            .with_hint("mend the failures before this one and run the same command again");
+        failed.truncate(fits);
         failed.push(failure(&RelativePath::root(), &error));
     }
+    failed
 }
 
 fn failure(path: &RelativePath, error: &Error) -> ItemFailed {

@@ -137,6 +137,8 @@ impl Shared {
             identity: header.identity,
             size: header.size,
             modified_ns: header.modified_ns,
+            crc64nvme: done.crc64nvme,
+            blake3: done.blake3,
         }));
         if self.fsync != Fsync::None {
             self.touched.lock().extend(path.parent());
@@ -185,7 +187,7 @@ impl Shared {
         });
         let mut group = Vec::new();
         for item in pack_items(payload) {
-            let taken = item.and_then(|(header, content)| self.take_item(header, content));
+            let taken = item.and_then(|(header, content)| self.take_item(&header, content));
             match taken {
                 Ok(Some(mut ready)) => {
                     frame.left.fetch_add(1, Ordering::SeqCst);
@@ -211,7 +213,7 @@ impl Shared {
     }
 
     /// Takes one small item; an error means that the sender broke the protocol, while an item that fails is told as such.
-    fn take_item(&self, header: FileHeader, content: &[u8]) -> Result<Option<Ready>> {
+    fn take_item(&self, header: &FileHeader, content: &[u8]) -> Result<Option<Ready>> {
         if header.file == 0 || header.file > MOST_ITEMS {
             return Err(Error::new(ErrorKind::Protocol, "an item has an impossible number"));
         }
@@ -221,7 +223,7 @@ impl Shared {
         let path = self.target(&header.path)?;
         self.make_way(&path, header.kind);
         let outcome = match header.kind {
-            ItemKind::File => self.write_small(&header, &path, content).map(Some),
+            ItemKind::File => self.write_small(header, &path, content).map(Some),
             ItemKind::Directory => self.store.create_directory(&path).map(|()| None),
             ItemKind::Symlink => {
                 let target = header.target.as_deref().unwrap_or_default();
@@ -231,9 +233,10 @@ impl Shared {
         match outcome {
             Ok(Some(ready)) => return Ok(Some(ready)),
             Ok(None) => {
-                self.settled(&header, DoneItem { file: header.file, crc64nvme: 0, blake3: None });
+                self.settled(header, DoneItem { file: header.file, crc64nvme: 0, blake3: None });
                 if header.kind == ItemKind::Directory {
-                    self.directories.lock().push(TargetDirectory { header, path });
+                    let metadata = metadata(header);
+                    self.directories.lock().push(TargetDirectory { path, metadata });
                 }
             }
             Err(error) => self.item_failed(header.file, &header.path, &error),

@@ -9,14 +9,17 @@ use crate::buffer::SLAB_SIZE;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::RelativePath;
 use crate::pipeline::digest::{FileDigest, block_blake3, combine, crc64nvme};
-use crate::pipeline::journal::{DoneRecord, Journal, Record, RecoveredFile};
+use crate::pipeline::journal::{DoneFiles, DoneRecord, Journal, Record, RecoveredFile};
 use crate::pipeline::ranges::Ranges;
 use crate::pipeline::receiver::Shared;
 use crate::plan::key;
-use crate::protocol::message::{Have, Key, Message, PartialFile};
+use crate::protocol::message::{DoneKey, Have, Key, Message, PartialFile, parts};
 use crate::store::{Depth, EntryKind, NewFile, Partial, Writer};
 
 const KEYS_PER_MESSAGE: usize = 8192;
+
+/// Ranges of one file that are told, so that it fits into a message; the bytes of others are sent again.
+const RANGES_PER_FILE: usize = 16 << 10;
 
 /// A partial file whose bytes were read again and found right.
 pub(crate) struct Verified {
@@ -70,9 +73,12 @@ impl Shared {
             .files
             .lock()
             .iter()
-            .map(|(path, file)| PartialFile { path: *path, identity: file.identity, ranges: file.ranges.iter().collect() })
+            .map(|(path, file)| {
+                let ranges = file.ranges.iter().take(RANGES_PER_FILE).collect();
+                PartialFile { path: *path, identity: file.identity, ranges }
+            })
             .collect();
-        for partial in partial.chunks(64) {
+        for partial in parts(&partial, KEYS_PER_MESSAGE) {
             self.tell(Have { partial: partial.to_vec(), ..Have::default() })?;
         }
         self.tell(Have { last: true, resolved: Some(base.to_string()), ..Have::default() })
@@ -122,8 +128,7 @@ impl Shared {
     /// Opens the journal, and reads again what it says was verified: only bytes that are right now are kept.
     fn recover(&self) -> Result<()> {
         let Some(file) = self.store.journal(&self.key)? else { return Ok(()) };
-        let (journal, recovered) = Journal::open(file, self.transfer)?;
-        *self.journal.lock() = Some(journal);
+        let (mut journal, recovered) = Journal::open(file, self.transfer)?;
         if !recovered.partial.is_empty() || !recovered.done.is_empty() {
             self.resumable.store(true, Ordering::Relaxed);
         }
@@ -131,7 +136,8 @@ impl Shared {
         let empty = recovered.partial.is_empty() && recovered.done.is_empty();
         let clear = if empty || recovered.restarted.is_some() { nanoseconds() } else { 0 };
         self.partials.next.store(recovered.next_number.max(clear), Ordering::Relaxed);
-        self.tell_done(&recovered.done)?;
+        self.tell_done(&mut journal, &recovered.done)?;
+        *self.journal.lock() = Some(journal);
         for partial in recovered.partial {
             let number = partial.number;
             match self.verify(&partial) {
@@ -151,7 +157,7 @@ impl Shared {
     }
 
     /// Tells which files earlier attempts published and still stand there as they were published.
-    fn tell_done(&self, done: &[DoneRecord]) -> Result<()> {
+    fn tell_done(&self, journal: &mut Journal, done: &DoneFiles) -> Result<()> {
         let base = self.base.lock().clone();
         let stands = |record: &DoneRecord| {
             self.store.stat(&base.join(&record.path)).is_ok_and(|entry| {
@@ -160,11 +166,21 @@ impl Shared {
                     && (record.modified_ns.is_none() || entry.modified_ns == record.modified_ns)
             })
         };
-        let done: Vec<Key> = done.iter().filter(|record| stands(record)).map(|record| record.identity).collect();
-        for done in done.chunks(KEYS_PER_MESSAGE) {
-            self.tell(Have { done: done.to_vec(), ..Have::default() })?;
+        let mut done_keys = Vec::new();
+        for record in journal.done(done) {
+            let record = record?;
+            if self.stop.is_set() {
+                return Err(Error::new(ErrorKind::Cancelled, "the transfer ended while its journal was read"));
+            }
+            if !stands(&record) {
+                continue;
+            }
+            done_keys.push(DoneKey { key: record.identity, crc64nvme: record.crc64nvme, blake3: record.blake3 });
+            if done_keys.len() >= KEYS_PER_MESSAGE / 2 {
+                self.tell(Have { done: std::mem::take(&mut done_keys), ..Have::default() })?;
+            }
         }
-        Ok(())
+        self.tell(Have { done: done_keys, ..Have::default() })
     }
 
     fn tell_present(&self, base: &RelativePath) -> Result<()> {

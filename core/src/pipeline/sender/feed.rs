@@ -13,7 +13,7 @@ use crate::path::RelativePath;
 use crate::pipeline::sender::queue::{PackItem, SourceFile};
 use crate::pipeline::sender::{Pending, Shared};
 use crate::plan::{key, walk};
-use crate::protocol::message::{FileHeader, Have, ItemKind, Key, Listed, Message, Skipped};
+use crate::protocol::message::{DoneKey, FileHeader, Have, ItemKind, Key, Listed, Message, Skipped, parts};
 use crate::store::{Entry, EntryKind};
 
 /// Files up to this size travel whole in a pack.
@@ -29,7 +29,8 @@ const KEYS_PER_MESSAGE: usize = 4096;
 /// What the receiver has, for planning.
 #[derive(Default)]
 pub(crate) struct Known {
-    done: HashSet<Key>,
+    /// A list, for it takes half of what a table does; in order of the keys when planning begins.
+    done: Vec<DoneKey>,
     present: HashSet<Key>,
     partial: HashMap<Key, (Key, Vec<(u64, u64)>)>,
 }
@@ -41,6 +42,19 @@ impl Known {
         self.present.extend(have.present);
         let sound = have.partial.into_iter().filter(|file| is_sound(&file.ranges));
         self.partial.extend(sound.map(|file| (file.path, (file.identity, file.ranges))));
+        if have.last {
+            self.done.sort_unstable_by_key(|done| done.key);
+        }
+    }
+
+    /// What an earlier attempt published of a source in this state.
+    fn done(&self, identity: Key) -> Option<&DoneKey> {
+        let found = self.done.binary_search_by_key(&identity, |done| done.key);
+        found.ok().map(|at| &self.done[at])
+    }
+
+    fn is_present(&self, entry: &Entry, destination: &RelativePath) -> bool {
+        !self.present.is_empty() && self.present.contains(&key::of_content(destination, entry.size, entry.modified_ns))
     }
 }
 
@@ -96,25 +110,35 @@ impl<'a> Feed<'a> {
         self.listed.bytes += entry.size;
         let identity = key::of_source(destination, &entry);
         self.keep(destination);
-        if entry.kind == EntryKind::File && self.has(&entry, destination, identity) {
-            self.skip(destination, entry.size, false);
-        } else if self.shared.options.dry_run {
-            if entry.kind == EntryKind::File {
-                self.skip(destination, entry.size, true);
-            }
-        } else if entry.kind == EntryKind::File && entry.size > SMALL {
+        if entry.kind == EntryKind::File
+            && let Some(skipped) = self.left_out(&entry, destination, identity)
+        {
+            self.skipped.push(skipped);
+            return;
+        }
+        if self.shared.options.dry_run {
+            return;
+        }
+        if entry.kind == EntryKind::File && entry.size > SMALL {
             self.large(entry, destination, identity);
         } else {
             self.small(entry, destination, identity);
         }
     }
 
-    fn has(&mut self, entry: &Entry, destination: &RelativePath, identity: Key) -> bool {
-        if self.known.done.contains(&identity) {
-            return true;
-        }
-        let known = &self.known;
-        !known.present.is_empty() && known.present.contains(&key::of_content(destination, entry.size, entry.modified_ns))
+    /// A file that is not sent, with the digests that it is known to have at the destination.
+    fn left_out(&self, entry: &Entry, destination: &RelativePath, identity: Key) -> Option<Skipped> {
+        let done = self.known.done(identity);
+        let there = done.is_some() || self.known.is_present(entry, destination);
+        (there || self.shared.options.dry_run).then(|| Skipped {
+            path: destination.as_bytes().to_vec(),
+            size: entry.size,
+            wanted: !there,
+            modified_ns: entry.modified_ns,
+            mode: entry.mode,
+            crc64nvme: done.map(|done| done.crc64nvme),
+            blake3: done.and_then(|done| done.blake3),
+        })
     }
 
     fn large(&mut self, entry: Entry, destination: &RelativePath, identity: Key) {
@@ -163,14 +187,9 @@ impl<'a> Feed<'a> {
         }
     }
 
-    fn skip(&mut self, destination: &RelativePath, size: u64, wanted: bool) {
-        let path = destination.as_bytes().to_vec();
-        self.skipped.push(Skipped { path, size, wanted });
-    }
-
     fn tell(&mut self) {
         let shared = self.shared;
-        for skipped in std::mem::take(&mut self.skipped).chunks(KEYS_PER_MESSAGE / 32) {
+        for skipped in parts(&std::mem::take(&mut self.skipped), KEYS_PER_MESSAGE) {
             shared.skipped(skipped);
         }
         for kept in std::mem::take(&mut self.kept).chunks(KEYS_PER_MESSAGE) {
