@@ -222,12 +222,19 @@ fn skipped_links_are_left_out() {
 }
 
 #[test]
-fn a_linked_directory_works_as_a_destination() {
+fn a_root_is_reached_through_links() {
     let (directory, elsewhere) = (tempdir().unwrap(), tempdir().unwrap());
     symlink(elsewhere.path(), directory.path().join("link")).unwrap();
-    let store = LocalStore::open(directory.path(), Symlinks::Keep);
-    put(&store, "link/sub/file", b"through", Overwrite::Replace).unwrap();
-    assert_eq!(fs::read(elsewhere.path().join("sub/file")).unwrap(), b"through");
+    fs::create_dir(elsewhere.path().join("deeper")).unwrap();
+    for root in ["link", "link/deeper", "link/new"] {
+        let store = LocalStore::open(&directory.path().join(root), Symlinks::Keep);
+        put(&store, "sub/file", b"through", Overwrite::Replace).unwrap();
+        store.set_directory_metadata(&path(""), &Metadata::default()).unwrap();
+        store.sync_directories(&[path(""), path("sub")]).unwrap();
+    }
+    for sub in ["sub", "deeper/sub", "new/sub"] {
+        assert_eq!(fs::read(elsewhere.path().join(sub).join("file")).unwrap(), b"through");
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -240,14 +247,14 @@ fn a_file_crosses_to_another_file_system_whole() {
         return;
     }
     let other = tempfile::tempdir_in(memory).unwrap();
-    symlink(other.path(), directory.path().join("mount")).unwrap();
+    symlink(other.path(), directory.path().join(".edt")).unwrap();
     let store = LocalStore::open(directory.path(), Symlinks::Keep);
-    put(&store, "mount/a/file", b"first", Overwrite::Replace).unwrap();
-    put(&store, "mount/a/file", b"second", Overwrite::Replace).unwrap();
-    assert_eq!(put(&store, "mount/a/file", b"third", Overwrite::Never).unwrap_err().kind(), ErrorKind::AlreadyExists);
-    assert_eq!(fs::read(other.path().join("a/file")).unwrap(), b"second");
-    assert_eq!(fs::read_dir(other.path().join("a")).unwrap().count(), 1, "nothing else is left there");
-    assert_eq!(fs::read_dir(directory.path().join(".edt/tmp")).unwrap().count(), 0);
+    put(&store, "a/file", b"first", Overwrite::Replace).unwrap();
+    put(&store, "a/file", b"second", Overwrite::Replace).unwrap();
+    assert_eq!(put(&store, "a/file", b"third", Overwrite::Never).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    assert_eq!(fs::read(directory.path().join("a/file")).unwrap(), b"second");
+    assert_eq!(fs::read_dir(directory.path().join("a")).unwrap().count(), 1, "nothing else is left there");
+    assert_eq!(fs::read_dir(other.path().join("tmp")).unwrap().count(), 0);
 }
 
 #[cfg(target_os = "linux")]

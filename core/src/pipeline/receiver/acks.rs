@@ -75,7 +75,7 @@ impl Acks {
             }
         }
         ack.done = state.done.drain(..state.done.len().min(ITEMS_PER_MESSAGE)).collect();
-        ack.failed = state.failed.drain(..state.failed.len().min(ITEMS_PER_MESSAGE / 8)).collect();
+        ack.failed = state.failed.drain(..state.failed.len().min(ITEMS_PER_MESSAGE / 16)).collect();
         for stream in std::mem::take(&mut state.lost) {
             state.streams.remove(&stream);
             ack.lost.push(stream);

@@ -12,6 +12,9 @@ use crate::plan::{Filter, key};
 use crate::protocol::message::{Complete, ItemFailed, ItemKind, Message};
 use crate::store::{Depth, EntryKind};
 
+/// Failures of the last steps that the sender is told one by one.
+const FAILURES_TOLD: usize = 100;
+
 /// `ReceiveOptions::selection` of a mirror.
 pub(crate) const MIRROR: u8 = 2;
 
@@ -38,6 +41,7 @@ impl Shared {
                 }
             }
         }
+        shorten(&mut complete.failed);
         self.acknowledge();
         if let Some(account) = &self.account {
             account.removed(complete.removed);
@@ -122,6 +126,11 @@ impl Shared {
                 continue;
             }
             if let Err(error) = self.store.set_directory_metadata(&directory.path, &metadata(&directory.header)) {
+                // A directory of somebody else, which files may be put into all the same.
+                if error.kind() == ErrorKind::PermissionDenied {
+                    tracing::info!(%error, "a directory keeps its own time and mode");
+                    continue;
+                }
                 let path = RelativePath::from_bytes(&directory.header.path).unwrap_or_default();
                 complete.failed.push(failure(&path, &error));
             }
@@ -164,6 +173,16 @@ impl Shared {
             tracing::warn!(%error, "the journal could not be written");
         }
         *self.journal.lock() = None;
+    }
+}
+
+/// Keeps the message within its bounds; the last entry then says how many there were.
+fn shorten(failed: &mut Vec<ItemFailed>) {
+    let more = failed.len().saturating_sub(FAILURES_TOLD);
+    failed.truncate(FAILURES_TOLD);
+    if more > 0 {
+        let error = Error::new(ErrorKind::Io, format!("{more} more items failed at the end of the transfer"));
+        failed.push(failure(&RelativePath::root(), &error));
     }
 }
 

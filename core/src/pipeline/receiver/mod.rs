@@ -275,7 +275,9 @@ impl Receiver {
         self.writers.join();
         self.shared.frames.close();
         let beside: Vec<_> = self.beside.lock().drain(..).collect();
-        beside.into_iter().for_each(|thread| drop(thread.join()));
+        for thread in beside {
+            let _ = thread.join();
+        }
         self.publisher.join();
         if let Some(thread) = self.acknowledger.lock().take() {
             let _ = thread.join();

@@ -170,7 +170,7 @@ impl<'a> Feed<'a> {
 
     fn tell(&mut self) {
         let shared = self.shared;
-        for skipped in std::mem::take(&mut self.skipped).chunks(KEYS_PER_MESSAGE / 4) {
+        for skipped in std::mem::take(&mut self.skipped).chunks(KEYS_PER_MESSAGE / 32) {
             shared.skipped(skipped);
         }
         for kept in std::mem::take(&mut self.kept).chunks(KEYS_PER_MESSAGE) {

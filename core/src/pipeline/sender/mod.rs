@@ -331,8 +331,9 @@ impl Shared {
                 rtt_us: sum(|tcp| tcp.rtt_us) / rtts.max(1),
                 delivery_rate: sum(|tcp| tcp.delivery_rate),
             }),
-            bytes_left: left.map(|left| left.0),
-            files_left: left.map(|left| left.1),
+            // What waits in the buffer was read and is not sent.
+            bytes_left: left.map(|bytes| bytes + (buffer_capacity - buffer_free)),
+            files_left: left.map(|_| self.pending.lock().items.len() as u64),
             bytes_sent: self.sent.load(Ordering::Relaxed),
             ..Meters::default()
         }

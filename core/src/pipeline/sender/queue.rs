@@ -88,7 +88,6 @@ struct State {
     files: BTreeMap<(u64, u32), Remaining>,
     packs: VecDeque<Vec<PackItem>>,
     bytes: u64,
-    items: u64,
     complete: bool,
     closed: bool,
 }
@@ -109,7 +108,6 @@ impl Queue {
     pub(crate) fn add_file(&self, file: Arc<SourceFile>, ranges: Vec<Range<u64>>) -> bool {
         let mut state = self.state.lock();
         self.changed.wait_while(&mut state, |state| !state.closed && state.files.len() >= AHEAD);
-        state.items += 1;
         state.insert(file, ranges.into());
         self.changed.notify_all();
         !state.closed
@@ -119,7 +117,6 @@ impl Queue {
     pub(crate) fn add_pack(&self, pack: Vec<PackItem>, bytes: u64) -> bool {
         let mut state = self.state.lock();
         self.changed.wait_while(&mut state, |state| !state.closed && state.packs.len() >= AHEAD / 8);
-        state.items += pack.len() as u64;
         state.bytes += bytes;
         state.packs.push_back(pack);
         self.changed.notify_all();
@@ -133,7 +130,6 @@ impl Queue {
             Unit::Chunk(file, range) => state.put_back(file, range),
             Unit::Pack(pack) => {
                 state.bytes += pack.iter().map(|item| item.header.size).sum::<u64>();
-                state.items += pack.len() as u64;
                 state.packs.push_front(pack);
             }
         }
@@ -174,10 +170,10 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Bytes and items waiting; `None` while listing goes on.
-    pub(crate) fn left(&self) -> Option<(u64, u64)> {
+    /// Bytes waiting; `None` while listing goes on.
+    pub(crate) fn left(&self) -> Option<u64> {
         let state = self.state.lock();
-        state.complete.then_some((state.bytes, state.items))
+        state.complete.then_some(state.bytes)
     }
 
     /// Takes out what is left of a file that is given up.
@@ -210,9 +206,6 @@ impl State {
     fn put_back(&mut self, file: Arc<SourceFile>, range: Range<u64>) {
         let key = self.files.keys().find(|key| key.1 == file.header.file).copied();
         let mut ranges = key.and_then(|key| self.remove(key)).map(|remaining| remaining.ranges).unwrap_or_default();
-        if key.is_none() {
-            self.items += 1;
-        }
         ranges.push_front(range);
         self.insert(file, ranges);
     }
@@ -224,7 +217,6 @@ impl State {
         let Some(key) = self.files.iter().rev().find(|(_, remaining)| allowed(remaining)).map(|(key, _)| *key) else {
             let pack = self.packs.pop_front()?;
             self.bytes = self.bytes.saturating_sub(pack.iter().map(|item| item.header.size).sum());
-            self.items = self.items.saturating_sub(pack.len() as u64);
             return Some(Unit::Pack(pack));
         };
         let chunk = self.chunk(cut);
@@ -236,11 +228,7 @@ impl State {
             remaining.ranges.push_front(end..first.end);
         }
         let file = Arc::clone(&remaining.file);
-        if remaining.ranges.is_empty() {
-            self.items = self.items.saturating_sub(1);
-        } else {
-            self.insert(remaining.file, remaining.ranges);
-        }
+        self.insert(remaining.file, remaining.ranges);
         file.in_flight.fetch_add(1, Ordering::Relaxed);
         Some(Unit::Chunk(file, first.start..end))
     }
@@ -342,7 +330,7 @@ mod tests {
             for (ranges, size) in seen.iter().zip(&sizes) {
                 prop_assert!(ranges.is_complete(*size));
             }
-            prop_assert_eq!(queue.left(), Some((0, 0)));
+            prop_assert_eq!(queue.left(), Some(0));
         }
     }
 

@@ -2,13 +2,16 @@
 //!
 //! Everything goes through a `Place`: an ordinary path for a user's own endpoint, a capability for the root of a server.
 
+mod change;
 mod facts;
 mod listing;
 mod place;
 mod publish;
 mod reader;
 mod staging;
+mod unsynced;
 mod writer;
+mod written;
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -20,7 +23,9 @@ use self::listing::Walk;
 use self::place::{Mode, Place};
 use self::reader::LocalReader;
 use self::staging::Staging;
+use self::unsynced::Unsynced;
 use self::writer::LocalWriter;
+use self::written::is_link_in_the_way;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Fsync, Overwrite, Symlinks};
 use crate::path::RelativePath;
@@ -31,12 +36,16 @@ use crate::store::{
 /// How often a journal is opened again because it was removed between opening and locking.
 const JOURNAL_ATTEMPTS: usize = 8;
 
+/// What to do about a symbolic link in the path of what is written.
+const LINK_HINT: &str = "remove the link, or copy into the directory that it points to";
+
 /// A directory tree. Partial files and journals stand in `.edt` at its root, which no path can name.
 pub struct LocalStore {
     root: Place,
     shown: PathBuf,
     symlinks: Symlinks,
     staging: Staging,
+    unsynced: Unsynced,
 }
 
 impl LocalStore {
@@ -45,14 +54,15 @@ impl LocalStore {
     /// `root` need not exist yet; it is made with the first file or directory. It may be a file, which then is all there is.
     pub fn open(root: &Path, symlinks: Symlinks) -> Self {
         let shown = root.to_owned();
-        Self { root: Place::Free(root.to_owned()), shown, symlinks, staging: Staging::new() }
+        let unsynced = Unsynced::before(root);
+        Self { root: Place::Free(root.to_owned()), shown, symlinks, staging: Staging::new(), unsynced }
     }
 
     /// The tree below an existing directory that no path and no link leads out of.
     pub fn confined(root: &Path, symlinks: Symlinks) -> Result<Self> {
         let place =
             Place::confined(root).map_err(|error| Error::io(format!("could not open the root `{}`", root.display()), &error))?;
-        Ok(Self { root: place, shown: PathBuf::new(), symlinks, staging: Staging::new() })
+        Ok(Self { root: place, shown: PathBuf::new(), symlinks, staging: Staging::new(), unsynced: Unsynced::default() })
     }
 
     /// The path in the form of this system; the staging directory does not exist for callers.
@@ -78,57 +88,13 @@ impl LocalStore {
     }
 
     fn failed(&self, operation: &str, path: &RelativePath, error: &io::Error) -> Error {
-        Error::io(format!("could not {operation} `{}`", self.show(path)), error)
-    }
-
-    fn not_a_directory(&self, path: &RelativePath) -> Error {
-        Error::new(ErrorKind::WrongType, format!("could not create the directory `{}`", self.show(path)))
-            .with_cause("a file stands there or above it")
-            .with_hint("remove or rename the file, or choose another destination")
+        let failed = Error::io(format!("could not {operation} `{}`", self.show(path)), error);
+        if is_link_in_the_way(error) { failed.with_hint(LINK_HINT) } else { failed }
     }
 
     fn flush_directory(&self, path: &RelativePath) -> Result<()> {
         let local = self.checked(path)?;
-        flush_directory(&self.root, &local).map_err(|error| self.failed("flush the directory", path, &error))
-    }
-
-    #[cfg(unix)]
-    fn place_symlink(&self, target: &Path, path: &Path, overwrite: Overwrite) -> io::Result<()> {
-        let made = match self.root.symlink(target, path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.root.create_directory(path.parent().unwrap_or(Path::new("")))?;
-                self.root.symlink(target, path)
-            }
-            made => made,
-        };
-        match made {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && overwrite == Overwrite::Replace => {
-                self.replace_with_symlink(target, path)
-            }
-            made => made,
-        }
-    }
-
-    #[cfg(unix)]
-    fn replace_with_symlink(&self, target: &Path, path: &Path) -> io::Result<()> {
-        let (staged, name) = (self.staging.links(&self.root)?, PathBuf::from(self.staging.unique()));
-        staged.symlink(target, &name)?;
-        let moved = staged.rename(&name, &self.root, path);
-        if moved.is_err() {
-            let _ = staged.remove_file(&name);
-        }
-        moved
-    }
-
-    fn remove_entry(&self, path: &Path, depth: Depth) -> io::Result<()> {
-        if path.as_os_str().is_empty() && matches!(self.root, Place::Confined(_)) {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is the root of the endpoint"));
-        }
-        match (self.root.facts(path, Symlinks::Keep)?.kind, depth) {
-            (Kind::Directory, Depth::Tree) => self.root.remove_tree(path),
-            (Kind::Directory, Depth::One) => self.root.remove_directory(path),
-            _ => self.root.remove_file(path),
-        }
+        change::flush_directory(&self.root, &local).map_err(|error| self.failed("flush the directory", path, &error))
     }
 
     fn lock_journal(&self, key: &str) -> io::Result<Option<File>> {
@@ -193,7 +159,8 @@ impl Store for LocalStore {
 
     fn create_directory(&self, path: &RelativePath) -> Result<()> {
         let local = self.checked(path)?;
-        self.root.create_directory(&local).map_err(|error| match error.kind() {
+        self.make_directory(&local).map_err(|error| match error.kind() {
+            _ if is_link_in_the_way(&error) => self.failed("create the directory", path, &error),
             // A file stands there: the name is taken by the wrong type, not by what was asked for.
             io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => self.not_a_directory(path),
             _ => self.failed("create the directory", path, &error),
@@ -231,7 +198,8 @@ impl Store for LocalStore {
     }
 
     fn sync_directories(&self, paths: &[RelativePath]) -> Result<()> {
-        paths.iter().try_for_each(|path| self.flush_directory(path))
+        paths.iter().try_for_each(|path| self.flush_directory(path))?;
+        self.flush_unsynced()
     }
 
     fn journal(&self, key: &str) -> Result<Option<File>> {
@@ -265,7 +233,7 @@ fn open_error(error: io::Error) -> io::Error {
 
 /// Whether a locked journal is still the one that the next process would open.
 fn still_named(place: &Place, file: &File) -> io::Result<bool> {
-    match place.facts(Path::new("journal"), Symlinks::Keep) {
+    match place.facts(Path::new(staging::JOURNAL), Symlinks::Keep) {
         Ok(named) => Ok(named.identity == facts::Facts::of_std(&file.metadata()?).identity),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
@@ -294,20 +262,5 @@ fn set_directory_metadata(root: &Place, path: &Path, metadata: &Metadata) -> io:
 #[cfg(not(unix))]
 #[expect(clippy::unnecessary_wraps, reason = "has the form of the one that can fail")]
 fn set_directory_metadata(_: &Place, _: &Path, _: &Metadata) -> io::Result<()> {
-    Ok(())
-}
-
-#[cfg(unix)]
-fn flush_directory(root: &Place, path: &Path) -> io::Result<()> {
-    match root.open_directory(path)?.sync_all() {
-        // Some network file systems have nothing to flush for a directory and say so.
-        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
-        flushed => flushed,
-    }
-}
-
-#[cfg(not(unix))]
-#[expect(clippy::unnecessary_wraps, reason = "has the form of the one that can fail")]
-fn flush_directory(_: &Place, _: &Path) -> io::Result<()> {
     Ok(())
 }

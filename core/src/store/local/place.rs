@@ -57,20 +57,6 @@ impl Place {
         }
     }
 
-    /// Opens a directory to flush it or to set its metadata.
-    #[cfg(unix)]
-    pub(super) fn open_directory(&self, path: &Path) -> io::Result<File> {
-        match self {
-            Self::Free(_) => File::open(self.full(path)),
-            Self::Confined(dir) => {
-                let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-                let mut options = cap_std::fs::OpenOptions::new();
-                options.read(true).custom_flags(flags(rustix::fs::OFlags::DIRECTORY));
-                Ok(dir.open_with(path, &options)?.into_std())
-            }
-        }
-    }
-
     /// Describes an entry; the place itself always through a link, others only if told to.
     pub(super) fn facts(&self, path: &Path, symlinks: Symlinks) -> io::Result<Facts> {
         let follow = symlinks == Symlinks::Follow || path.as_os_str().is_empty();
@@ -110,12 +96,19 @@ impl Place {
         }
     }
 
-    /// Makes a directory and those above it, the place itself included where it is an ordinary path.
-    pub(super) fn create_directory(&self, path: &Path) -> io::Result<()> {
+    /// Makes the place itself and the directories above it where it is an ordinary path.
+    pub(super) fn make_itself(&self) -> io::Result<()> {
         match self {
-            Self::Free(_) => fs::create_dir_all(self.full(path)),
-            Self::Confined(_) if path.as_os_str().is_empty() => Ok(()),
-            Self::Confined(dir) => dir.create_dir_all(path),
+            Self::Free(root) => fs::create_dir_all(root),
+            Self::Confined(_) => Ok(()),
+        }
+    }
+
+    /// Makes one directory.
+    pub(super) fn create_one(&self, path: &Path) -> io::Result<()> {
+        match self {
+            Self::Free(_) => fs::create_dir(self.full(path)),
+            Self::Confined(dir) => dir.create_dir(path),
         }
     }
 
@@ -161,11 +154,13 @@ impl Place {
         }
     }
 
-    /// Moves an entry into another place, over a file or link that stands there.
+    /// Moves an entry into another place, over a file or link that stands there. `name` is a single component.
     pub(super) fn rename(&self, from: &Path, to: &Self, name: &Path) -> io::Result<()> {
         match (self, to) {
             (Self::Confined(dir), Self::Confined(target)) => dir.rename(from, target, name),
             (Self::Free(_), Self::Free(_)) => fs::rename(self.full(from), to.full(name)),
+            #[cfg(unix)]
+            (Self::Free(_), Self::Confined(target)) => Ok(rustix::fs::renameat(rustix::fs::CWD, self.full(from), target, name)?),
             _ => Err(io::ErrorKind::CrossesDevices.into()),
         }
     }
@@ -184,6 +179,10 @@ impl Place {
         match (self, to) {
             (Self::Confined(dir), Self::Confined(target)) => dir.hard_link(from, target, name)?,
             (Self::Free(_), Self::Free(_)) => fs::hard_link(self.full(from), to.full(name))?,
+            #[cfg(unix)]
+            (Self::Free(_), Self::Confined(target)) => {
+                rustix::fs::linkat(rustix::fs::CWD, self.full(from), target, name, rustix::fs::AtFlags::empty())?;
+            }
             _ => return Err(io::ErrorKind::CrossesDevices.into()),
         }
         self.remove_file(from)
@@ -194,6 +193,7 @@ impl Place {
         use rustix::fs::{CWD, RenameFlags, renameat_with};
         match (self, to) {
             (Self::Confined(dir), Self::Confined(target)) => renameat_with(dir, from, target, name, RenameFlags::NOREPLACE),
+            (_, Self::Confined(target)) => renameat_with(CWD, self.full(from), target, name, RenameFlags::NOREPLACE),
             _ => renameat_with(CWD, self.full(from), CWD, to.full(name), RenameFlags::NOREPLACE),
         }
     }

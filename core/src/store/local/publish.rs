@@ -10,6 +10,7 @@ use super::LocalStore;
 use super::facts::{Kind, system_time};
 use super::place::{Mode, Place};
 use super::writer::LocalWriter;
+use super::written::is_link_in_the_way;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Fsync, Overwrite, Symlinks};
 use crate::path::RelativePath;
@@ -29,11 +30,11 @@ struct Finished {
     overwrite: Overwrite,
 }
 
-/// The directories of a batch: opened once each, and noted for the flush at its end.
+/// The directories of a batch: opened once each.
 #[derive(Default)]
 struct Parents {
+    root: Option<Place>,
     open: HashMap<RelativePath, Arc<Place>>,
-    made: bool,
 }
 
 impl LocalStore {
@@ -43,7 +44,7 @@ impl LocalStore {
         let mut parents = Parents::default();
         let named: Vec<Result<RelativePath>> =
             flushed.into_iter().map(|file| file.and_then(|file| self.name(file, &mut parents))).collect();
-        if fsync == Fsync::Full { self.flush_parents(named, parents.made) } else { drop_names(named) }
+        if fsync == Fsync::Full { self.flush_parents(named) } else { drop_names(named) }
     }
 
     /// Sets time and mode; from here on only the name is missing.
@@ -84,9 +85,9 @@ impl LocalStore {
         let moved = parents.place(&self.root, parent, &local).and_then(|place| self.rename(file, &place, name));
         match moved {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.root.create_directory(&local)?;
-                parents.made = true;
-                parents.open.remove(parent);
+                self.make_directory(&local)?;
+                // The root may be what was missing.
+                *parents = Parents::default();
                 parents.place(&self.root, parent, &local).and_then(|place| self.rename(file, &place, name))
             }
             moved => moved,
@@ -136,6 +137,9 @@ impl LocalStore {
     fn unpublished(&self, file: &Finished, error: &io::Error) -> Error {
         let LocalWriter { path, shown, .. } = &*file.writer;
         let what = format!("could not publish `{shown}`");
+        if is_link_in_the_way(error) {
+            return Error::io(what, error).with_hint(super::LINK_HINT);
+        }
         let there = self.checked(path).ok().and_then(|local| self.root.facts(&local, Symlinks::Keep).ok());
         if there.is_some_and(|facts| facts.kind == Kind::Directory) {
             return Error::new(ErrorKind::WrongType, what)
@@ -150,17 +154,14 @@ impl LocalStore {
         }
     }
 
-    fn flush_parents(&self, named: Vec<Result<RelativePath>>, made: bool) -> Vec<Result<()>> {
+    fn flush_parents(&self, named: Vec<Result<RelativePath>>) -> Vec<Result<()>> {
+        let made = self.flush_unsynced();
         let mut flushed: HashMap<RelativePath, Result<()>> = HashMap::new();
-        let flush_all = |parent: RelativePath, flushed: &mut HashMap<RelativePath, Result<()>>| {
-            let mut directory = Some(parent);
-            while let Some(path) = directory {
-                flushed.entry(path.clone()).or_insert_with(|| self.flush_directory(&path)).clone()?;
-                directory = path.parent().filter(|_| made);
-            }
-            Ok(())
+        let mut flush = |parent: RelativePath| {
+            made.clone()?;
+            flushed.entry(parent).or_insert_with_key(|parent| self.flush_directory(parent)).clone()
         };
-        named.into_iter().map(|parent| flush_all(parent?, &mut flushed)).collect()
+        named.into_iter().map(|parent| flush(parent?)).collect()
     }
 }
 
@@ -176,7 +177,11 @@ impl Parents {
         if self.open.len() >= PLACES_KEPT {
             self.open.clear();
         }
-        let place = Arc::new(root.below(local)?);
+        let root = match &self.root {
+            Some(root) => root,
+            None => self.root.insert(root.written(Path::new(""))?),
+        };
+        let place = Arc::new(root.written(local)?);
         self.open.insert(path.clone(), Arc::clone(&place));
         Ok(place)
     }

@@ -21,6 +21,9 @@ use crate::path::RelativePath;
 const NAME: &str = ".edt";
 const TEMPORARY: &str = "tmp";
 
+/// The name of a journal below its key.
+pub(super) const JOURNAL: &str = "journal";
+
 /// Makes, finds and removes what is staged below one root.
 pub(super) struct Staging {
     places: Mutex<HashMap<String, Arc<Place>>>,
@@ -70,7 +73,7 @@ impl Staging {
 
     /// The journal of a key, and where it stands.
     pub(super) fn journal(&self, root: &Place, key: &str) -> io::Result<(Arc<Place>, File)> {
-        self.open(root, key, Path::new("journal"), Mode::Append)
+        self.open(root, key, Path::new(JOURNAL), Mode::Append)
     }
 
     /// A place for links that are about to be moved to their names.
@@ -84,10 +87,18 @@ impl Staging {
     pub(super) fn discard(&self, root: &Place, key: &str) -> io::Result<()> {
         self.forget(key);
         self.forget(TEMPORARY);
-        match root.remove_tree(&below(key)) {
+        let directory = below(key);
+        match root.remove_file(&directory.join(JOURNAL)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
+        // Without its journal nothing continues the rest, and some of it may be not ours to remove, as what NFS keeps of open files.
+        if let Ok(rest) = root.entries(&directory) {
+            for found in rest.flatten() {
+                let _ = root.remove_file(&directory.join(&found.name));
+            }
+        }
+        let _ = root.remove_directory(&directory);
         // Another transfer may be using them: what is not empty stays.
         let _ = root.remove_directory(&below(TEMPORARY));
         let _ = root.remove_directory(Path::new(NAME));
@@ -98,9 +109,13 @@ impl Staging {
     #[cfg(unix)]
     pub(super) fn default_mode(&self, root: &Place) -> u32 {
         *self.umasked.get_or_init(|| {
-            let probe = below(TEMPORARY).join(self.unique());
-            let probed = root.create_directory(&probe).and_then(|()| root.facts(&probe, Symlinks::Keep));
-            let _ = root.remove_directory(&probe);
+            let probe = PathBuf::from(self.unique());
+            let probed = self.place(root, TEMPORARY).and_then(|place| {
+                place.create_one(&probe)?;
+                let probed = place.facts(&probe, Symlinks::Keep);
+                let _ = place.remove_directory(&probe);
+                probed
+            });
             probed.ok().and_then(|facts| facts.mode).map_or(0o644, |mode| mode & 0o666)
         })
     }
@@ -144,7 +159,7 @@ fn make(root: &Place, key: &str) -> io::Result<Place> {
     loop {
         match root.create_private(Path::new(NAME)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                root.create_directory(Path::new(""))?;
+                root.make_itself()?;
                 root.create_private(Path::new(NAME))?;
             }
             made => made?,
