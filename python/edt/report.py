@@ -55,7 +55,9 @@ class Report:
     decisions: list[Tuned]
     """Every decision with its reason; thinned like the timeline."""
     bottleneck: Literal["read", "network", "write"] | None
-    """The stage that limited most of the time, if one did."""
+    """The stage that limited most of the time, if one did and enough was moved to tell."""
+    rate_limited: bool
+    """Whether the option `limit_rate` is what limited."""
     advice: list[str]
     """What would help, for people."""
     failures: list[Failure]
@@ -73,6 +75,7 @@ class Report:
         self.timeline = [sampled_of(sample) for sample in data["timeline"]]
         self.decisions = [tuned_of(tuned) for tuned in data["decisions"]]
         self.bottleneck = data["bottleneck"]
+        self.rate_limited = data["rate_limited"]
         self.advice = data["advice"]
         self.failures = [Failure(**failure) for failure in data["failures"]]
         self.dry_run = data["dry_run"]

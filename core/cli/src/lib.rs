@@ -16,6 +16,7 @@ mod verify;
 use std::ffi::OsString;
 
 use clap::Parser as _;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use args::{Cli, Command};
 use exit::Exit;
@@ -33,6 +34,9 @@ where
         Err(error) => {
             // A closed standard output is no reason to fail while showing help.
             let _ = error.print();
+            if lacks_only_the_source(&error) {
+                terminal::say("hint: a source and a destination are needed: edt cp SRC DST");
+            }
             return error.exit_code();
         }
     };
@@ -43,6 +47,13 @@ where
         Exit::of(&error)
     });
     exit.code()
+}
+
+/// Whether the one path given was taken for the destination, though it may be meant as the source.
+fn lacks_only_the_source(error: &clap::Error) -> bool {
+    let lacking = error.get(ContextKind::InvalidArg);
+    error.kind() == ErrorKind::MissingRequiredArgument
+        && matches!(lacking, Some(ContextValue::Strings(names)) if *names == ["<SRC>..."])
 }
 
 fn run(command: Command) -> anyhow::Result<Exit> {

@@ -96,6 +96,12 @@ fn a_directory_that_is_not_empty_is_removed_only_when_asked() {
 }
 
 #[test]
+fn one_path_is_not_enough_to_copy() {
+    let err = World::new().edt("cp src").expect(2).err;
+    assert!(err.contains("a source and a destination are needed"), "{err}");
+}
+
+#[test]
 fn a_secret_in_a_url_is_refused_with_the_way_to_give_it() {
     let world = World::new();
     world.write("src", "x");

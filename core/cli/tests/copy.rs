@@ -46,6 +46,93 @@ fn several_sources_keep_their_names() {
 }
 
 #[test]
+fn sources_of_one_name_are_refused_before_anything_is_copied() {
+    let world = World::new();
+    world.write("one/name", "1");
+    world.write("two/name", "2");
+    let err = world.edt("cp one/name two/name dst/").expect(2).err;
+    assert!(err.contains("`one/name`") && err.contains("`two/name`") && err.contains("hint: "), "{err}");
+    world.edt("cp */name dst/").expect(2);
+    assert!(!world.exists("dst"));
+}
+
+#[test]
+fn a_destination_in_the_source_and_a_mirror_over_it_are_refused() {
+    let world = world_with_tree();
+    for arguments in ["src src", "src src/sub/new", "src/a.txt src", "--sync --delete src/sub src", "--sync --delete src ."] {
+        let err = world.edt(&format!("cp {arguments}")).expect(2).err;
+        assert!(err.contains("hint: "), "{err}");
+    }
+    assert_eq!(names(&world.path("src")), TREE);
+    world.edt("cp src/sub src").expect(0);
+    assert_eq!(names(&world.path("src")), ["a.txt", "b.bin", "empty", "sub/b.bin", "sub/empty"]);
+}
+
+#[test]
+fn a_destination_below_a_file_is_refused_as_a_whole() {
+    let world = world_with_tree();
+    world.write("file", "f");
+    let err = world.edt("cp src file/below").expect(1).err;
+    assert!(err.starts_with("error: could not write to `file/below`") && err.contains("hint: "), "{err}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_destination_that_nobody_lets_us_write_is_refused_as_a_whole() {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+    use std::os::unix::process::CommandExt as _;
+
+    let world = world_with_tree();
+    world.make_directory("ro");
+    let allow = |name: &str, mode| std::fs::set_permissions(world.path(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    allow("ro", 0o555);
+    let superuser = rustix::process::geteuid().is_root();
+    if superuser {
+        // Modes do not keep the superuser from anything.
+        chown(world.path(""), Some(65_534), None).unwrap();
+    }
+    for arguments in [["src/a.txt", "ro/"], ["src/a.txt", "ro/new"], ["src", "ro"], ["src", "ro/new/deep"]] {
+        let mut command = world.command(&["cp", arguments[0], arguments[1]]);
+        if superuser {
+            command.uid(65_534);
+        }
+        let ended: support::Ended = command.output().unwrap().into();
+        let err = ended.expect(3).err;
+        assert!(err.starts_with(&format!("error: could not write to `{}`", arguments[1])), "{err}");
+    }
+    allow("ro", 0o755);
+}
+
+#[test]
+fn patterns_that_match_nothing_are_said_to() {
+    let world = world_with_tree();
+    for arguments in ["--include *.none src dst", "--dry-run --include *.none src dst"] {
+        let err = world.edt(&format!("cp {arguments}")).expect(0).err;
+        assert!(err.contains("hint: no file matches --include"), "{err}");
+    }
+}
+
+#[test]
+fn a_rate_limit_that_is_reached_is_what_limited() {
+    let err = World::new().edt("cp --limit-rate 4MB zero:1x12MB null:").expect(0).err;
+    assert!(err.contains("limited by: --limit-rate") && !err.contains("storage"), "{err}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_at_the_destination_is_replaced_and_one_to_a_directory_is_entered() {
+    let world = world_with_tree();
+    world.write("kept", "k");
+    world.make_directory("directory");
+    std::os::unix::fs::symlink("kept", world.path("link")).unwrap();
+    std::os::unix::fs::symlink("directory", world.path("way")).unwrap();
+    world.edt("cp src/a.txt link").expect(0);
+    world.edt("cp src/a.txt way").expect(0);
+    assert_eq!((world.read("kept").as_str(), world.read("link").as_str()), ("k", "alpha"));
+    assert_eq!(names(&world.path("directory")), ["a.txt"]);
+}
+
+#[test]
 fn a_quoted_pattern_is_expanded() {
     let world = World::new();
     for name in ["in/a.h5", "in/b.h5", "in/c.txt", "in/deep/d.h5"] {

@@ -37,6 +37,86 @@ fn a_pattern_is_expanded_on_the_server() {
 }
 
 #[test]
+fn a_name_with_the_characters_of_a_pattern_wins_where_it_exists() {
+    let world = world_with_tree();
+    world.write("root/m/a[1].txt", "literal");
+    world.write("root/m/a1.txt", "matched");
+    world.write("local[1].txt", "l");
+    world.make_directory("dst");
+    let server = world.serve("root");
+    let url = &server.url;
+    world.edt(&format!("cp {url}/m/a[1].txt one")).expect(0);
+    assert_eq!(world.read("one"), "literal");
+    world.edt(&format!("cp {url}/m/a[1].txt {url}/m/a1.txt dst")).expect(0);
+    world.edt("cp local[1].txt one dst").expect(0);
+    world.edt("cp local[1].txt dst/in/").expect(0);
+    assert_eq!(names(&world.path("dst")), ["a1.txt", "a[1].txt", "in/local[1].txt", "local[1].txt", "one"]);
+    world.edt(&format!("cp {url}/m/a[12].txt dst/set/")).expect(0);
+    assert_eq!(names(&world.path("dst/set")), ["a1.txt"]);
+    for command in ["ls", "stat", "rm"] {
+        let err = world.edt(&format!("{command} {url}/m/*")).expect(4).err;
+        assert!(err.contains(&format!("`edt ls {url}/m/` shows")), "{err}");
+    }
+}
+
+#[test]
+fn a_secret_that_cannot_be_used_is_refused_and_a_file_that_is_not_there_is_a_mistake() {
+    let world = world_with_tree();
+    let server = world.serve("root");
+    world.write("short", "short\n");
+    assert!(world.edt(&format!("ls --token-file short {}/", server.url)).expect(3).err.contains("hint: "));
+    assert!(world.edt(&format!("ls --token-file nope {}/", server.url)).expect(2).err.contains("`nope`"));
+    world.edt("serve --token-file short root").expect(3);
+    world.edt("serve --tls-cert nope --tls-key nope root").expect(2);
+}
+
+#[test]
+fn an_address_that_cannot_be_used_is_unreachable_and_a_file_cannot_be_served() {
+    let world = world_with_tree();
+    let server = world.serve("root");
+    let address = server.url.trim_start_matches("edt://");
+    assert!(world.edt(&format!("serve --listen {address} root")).expect(4).err.contains("hint: "));
+    world.edt("serve --listen 192.0.2.1:0 root").expect(4);
+    assert!(world.edt("serve src/a.txt").expect(2).err.contains("hint: serve the directory"));
+    world.edt("serve nothing").expect(4);
+}
+
+#[test]
+fn a_first_identity_is_said_to_be_pinned_once() {
+    let world = world_with_tree();
+    let server = world.serve("root");
+    let url = server.url.replace("edt://", "edts://");
+    let first = world.edt(&format!("ls {url}/")).expect(0).err;
+    assert!(first.lines().count() == 1 && first.contains("pinned the identity of") && first.contains("SHA256:"), "{first}");
+    assert_eq!(world.edt(&format!("ls {url}/")).expect(0).err, "");
+}
+
+#[test]
+fn a_transfer_whose_server_goes_away_says_what_arrived_and_how_to_resume() {
+    use std::io::{BufRead as _, BufReader, Read as _};
+    use std::process::Stdio;
+
+    let world = world_with_tree();
+    let server = world.serve("root");
+    let to = format!("{}/big", server.url);
+    let mut command = world.command(&["cp", "--json", "--limit-rate", "1MB", "zero:1x1GB", &to]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let verified = |line: &String| {
+        let event: Value = serde_json::from_str(line).unwrap();
+        event["totals"]["bytes_verified"].as_u64().is_some_and(|bytes| bytes > 0)
+    };
+    lines.find(verified).expect("progress");
+    drop(server);
+    let last: Value = serde_json::from_str(&lines.last().unwrap()).unwrap();
+    let mut err = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(4), "{err}");
+    assert!(err.contains("the transfer broke off after 0 files and ") && err.contains("5 new attempts"), "{err}");
+    assert!(last["hint"].as_str().unwrap().ends_with("run the same command again to resume"), "{last}");
+}
+
+#[test]
 fn a_wrong_secret_is_refused() {
     let world = world_with_tree();
     let server = world.serve("root");

@@ -9,7 +9,7 @@ use crate::server::Shared;
 use crate::store::{Depth, Store};
 
 /// Entries of one part of a listing.
-const ENTRIES: usize = 256;
+const ENTRIES: usize = 128;
 
 impl Shared {
     /// Answers one request; only a broken connection is an error here.

@@ -176,7 +176,7 @@ impl Shared {
         }
         self.make_way(&path, header.kind);
         let (number, name) = (header.file, header.path.clone());
-        let opened = self.claim_ways(&path, ItemKind::File).and_then(|()| self.begin(header, path));
+        let opened = self.begin(header, path);
         let failure = opened.as_ref().err().cloned();
         self.files.fill(number, opened.ok());
         if let Some(error) = failure {

@@ -6,7 +6,6 @@ mod finish;
 mod publish;
 mod resume;
 mod stream;
-mod ways;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -98,7 +97,6 @@ pub(crate) struct Shared {
     directories: Mutex<Vec<TargetDirectory>>,
     touched: Mutex<HashSet<RelativePath>>,
     kept: Mutex<HashSet<Key>>,
-    ways: ways::Ways,
     partials: Partials,
     journal: Mutex<Option<Journal>>,
     acks: Acks,
@@ -140,7 +138,6 @@ impl Receiver {
             directories: Mutex::default(),
             touched: Mutex::default(),
             kept: Mutex::default(),
-            ways: ways::Ways::default(),
             partials: Partials::default(),
             journal: Mutex::new(None),
             acks: Acks::default(),

@@ -222,14 +222,14 @@ impl Shared {
         }
         let path = self.target(&header.path)?;
         self.make_way(&path, header.kind);
-        let outcome = self.claim_ways(&path, header.kind).and_then(|()| match header.kind {
+        let outcome = match header.kind {
             ItemKind::File => self.write_small(header, &path, content).map(Some),
             ItemKind::Directory => self.store.create_directory(&path).map(|()| None),
             ItemKind::Symlink => {
                 let target = header.target.as_deref().unwrap_or_default();
                 self.store.create_symlink(&path, target, self.overwrite).map(|()| None)
             }
-        });
+        };
         match outcome {
             Ok(Some(ready)) => return Ok(Some(ready)),
             Ok(None) => {

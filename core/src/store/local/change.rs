@@ -81,6 +81,7 @@ impl LocalStore {
     }
 
     /// Flushes what was noted since the last flush.
+    #[cfg_attr(not(unix), expect(clippy::unnecessary_wraps, reason = "has the form of the one that can fail"))]
     pub(super) fn flush_unsynced(&self) -> Result<()> {
         let pending = self.unsynced.pending();
         #[cfg(unix)]

@@ -33,6 +33,7 @@ struct Finished {
 /// The directories of a batch: opened once each.
 #[derive(Default)]
 struct Parents {
+    /// The root of ordinary paths.
     root: Option<Place>,
     open: HashMap<RelativePath, Arc<Place>>,
 }
@@ -177,9 +178,10 @@ impl Parents {
         if self.open.len() >= PLACES_KEPT {
             self.open.clear();
         }
-        let root = match &self.root {
-            Some(root) => root,
-            None => self.root.insert(root.written(Path::new(""))?),
+        let root = match (root, &self.root) {
+            (Place::Confined(_), _) => root,
+            (Place::Free(_), Some(opened)) => opened,
+            (Place::Free(_), None) => self.root.insert(root.written(Path::new(""))?),
         };
         let place = Arc::new(root.written(local)?);
         self.open.insert(path.clone(), Arc::clone(&place));
