@@ -4,6 +4,7 @@
 
 mod failed;
 mod files;
+mod have;
 mod item;
 mod meters;
 mod parts;
@@ -15,6 +16,7 @@ use crate::protocol::TransferId;
 
 pub use failed::{Failed, ItemFailed};
 pub use files::{Answer, Request, WireEntry};
+pub use have::{DoneKey, Have, PartialFile};
 pub use item::{FileHeader, ItemKind};
 pub use meters::{Meters, StageMeters, TcpMeters, Tune};
 pub use parts::parts;
@@ -201,57 +203,6 @@ pub struct Root {
     /// Where its content (directory) or itself (file) goes, relative to the destination; empty: the destination itself.
     #[cbor(n(1), with = "minicbor::bytes")]
     pub prefix: Vec<u8>,
-}
-
-/// What the receiver already has.
-#[derive(Debug, Clone, Default, PartialEq, Encode, Decode)]
-#[cbor(map)]
-pub struct Have {
-    /// Files that an earlier attempt of this transfer published.
-    #[n(0)]
-    pub done: Vec<DoneKey>,
-    /// Keys (path, size, mtime) of files that stand at the destination, when only changed files are wanted.
-    #[n(1)]
-    pub present: Vec<Key>,
-    /// Partial files.
-    #[n(2)]
-    pub partial: Vec<PartialFile>,
-    /// Whether this is the last part.
-    #[n(3)]
-    pub last: bool,
-    /// The destination as the receiver resolved it, in the last part: for people.
-    #[n(4)]
-    pub resolved: Option<String>,
-}
-
-/// A file that an earlier attempt published, with the digests that it was published with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-#[cbor(map)]
-pub struct DoneKey {
-    /// Key of path, size, mtime and version of the source.
-    #[n(0)]
-    pub key: Key,
-    /// crc64nvme of its content.
-    #[n(1)]
-    pub crc64nvme: u64,
-    /// BLAKE3 of its content.
-    #[cbor(n(2), with = "minicbor::bytes")]
-    pub blake3: Option<[u8; 32]>,
-}
-
-/// Verified ranges of a partial file.
-#[derive(Debug, Clone, PartialEq, Encode, Decode)]
-#[cbor(map)]
-pub struct PartialFile {
-    /// Key of the path alone.
-    #[n(0)]
-    pub path: Key,
-    /// Key of path, size, mtime and version of the source that the bytes came from.
-    #[n(1)]
-    pub identity: Key,
-    /// Begin and end of each verified range, in order.
-    #[n(2)]
-    pub ranges: Vec<(u64, u64)>,
 }
 
 /// What listing found so far.
