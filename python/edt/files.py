@@ -55,6 +55,6 @@ def stat(url: Path, **options: Unpack[ConnectOptions]) -> Entry:
 def remove(url: Path, *, recursive: bool = False, **options: Unpack[ConnectOptions]) -> None:
     """Removes a file, a link, or a directory: with all below it if `recursive`, else only if it is empty.
 
-    Refused are roots, names that end in `.` or `..`, and links of this machine that are written with a slash at the end.
+    Refused are roots, names that end in `.` or `..`, and links of this machine written with a slash at the end.
     """
     _edt.remove(endpoint_text(url), recursive, dict(options))
