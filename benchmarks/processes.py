@@ -110,9 +110,9 @@ class Workplace:
         server = Measured([EDT, "serve", "--listen", "127.0.0.1:0", *options, directory], self.environment)
         return server, port_of(server.line())
 
-    def copy(self, *words: str | Path) -> Measured:
-        """Starts `edt cp`."""
-        return Measured([EDT, "cp", *words], self.environment, talks=False)
+    def copy(self, *words: str | Path, talks: bool = False) -> Measured:
+        """Starts `edt cp`; with `talks` the caller reads what it prints."""
+        return Measured([EDT, "cp", *words], self.environment, talks=talks)
 
     def report(self, *words: str | Path) -> tuple[Cost, dict[str, Any]]:
         """Runs `edt cp` to its end, and returns its cost and its report."""

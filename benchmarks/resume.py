@@ -44,7 +44,7 @@ def run(quick: bool) -> Outcome:
 
 def interrupt(place: Workplace, copy: list[str], bytes_verified: int) -> dict[str, Any]:
     """Starts a copy, kills the client once that many bytes are verified, and returns its last totals."""
-    client = place.copy("--json", "--interval", "0.05", *copy)
+    client = place.copy("--json", "--interval", "0.05", *copy, talks=True)
     totals: dict[str, Any] = {}
     while totals.get("bytes_verified", 0) < bytes_verified:
         event = json.loads(client.line())
