@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustls_pki_types::ServerName;
 
+use crate::link::socket;
 use crate::protocol::ALPN;
 use crate::protocol::handshake::{BINDING_LABEL, BINDING_LENGTH, MAX_HANDSHAKE, PREAMBLE_LENGTH, Role, is_tls};
 
@@ -16,11 +17,19 @@ const INPUT: usize = 256 << 10;
 /// Most bytes that TLS may hold between a write and the socket.
 const OUTPUT_LIMIT: usize = 8 << 20;
 
+/// Bytes that a read of a data stream waits for, where so many are due: enough that a fast stream does not wake its reader for every packet.
+const GATHERED: usize = 64 << 10;
+
+/// Ciphertext that TLS may hold back from what was read: less than one record with its header and tag.
+const RECORD: usize = (16 << 10) + 256;
+
 /// A connection used by one thread. Without a deadline every operation waits as long as it must.
 pub(super) struct Connection {
     pub(super) socket: Arc<TcpStream>,
     tls: Option<Box<Tls>>,
     deadline: Option<Instant>,
+    /// What reads wait for at present; `None` where they take what there is.
+    gathered: Option<usize>,
 }
 
 struct Tls {
@@ -37,7 +46,7 @@ struct Input {
 
 impl Connection {
     pub(super) fn plain(socket: Arc<TcpStream>, deadline: Instant) -> Self {
-        Self { socket, tls: None, deadline: Some(deadline) }
+        Self { socket, tls: None, deadline: Some(deadline), gathered: None }
     }
 
     /// Does the client's part of the TLS handshake.
@@ -72,7 +81,7 @@ impl Connection {
         if tls.session.alpn_protocol() != Some(ALPN) {
             return Err(invalid("the peer does not speak `edt/1`".to_owned()));
         }
-        Ok(Self { socket, tls: Some(tls), deadline: Some(deadline) })
+        Ok(Self { socket, tls: Some(tls), deadline: Some(deadline), gathered: None })
     }
 
     /// Ends the time limit; from here on the peer is trusted to be slow.
@@ -80,6 +89,12 @@ impl Connection {
         self.deadline = None;
         self.socket.set_read_timeout(None)?;
         self.socket.set_write_timeout(None)
+    }
+
+    /// From here on reads wait until a good part of what they ask for is there, instead of waking for every packet. Only for a reader that
+    /// never asks for more than the peer is bound to send.
+    pub(super) fn gather(&mut self) {
+        self.gathered = Some(1);
     }
 
     /// 32 bytes that only the two ends of this TLS connection share; nothing on a plain one.
@@ -154,16 +169,42 @@ impl Connection {
 
 impl Read for Connection {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut raw = Raw { socket: &self.socket, deadline: self.deadline };
-        let Some(tls) = &mut self.tls else {
+        let Self { socket, tls, deadline, gathered } = self;
+        let mut raw = Raw { socket, deadline: *deadline };
+        let Some(tls) = tls else {
+            expect(socket, gathered, buffer.len())?;
             return raw.read(buffer);
         };
         loop {
             match tls.session.reader().read(buffer) {
-                Err(wait) if wait.kind() == io::ErrorKind::WouldBlock => tls.pull(&mut raw)?,
+                Err(wait) if wait.kind() == io::ErrorKind::WouldBlock => {}
                 done => return done,
             }
+            if tls.input.is_empty() {
+                // Ciphertext is longer than its plaintext, but a part of it may be inside TLS already.
+                expect(socket, gathered, buffer.len().saturating_sub(RECORD))?;
+            }
+            tls.pull(&mut raw)?;
         }
+    }
+}
+
+/// Sets what the next read of a socket waits for, where reads wait at all, of `due` bytes that the peer is bound to send.
+fn expect(socket: &TcpStream, gathered: &mut Option<usize>, due: usize) -> io::Result<()> {
+    let due = due.clamp(1, GATHERED);
+    match gathered {
+        Some(now) if *now != due => {
+            socket::gather(socket, due)?;
+            *now = due;
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Input {
+    fn is_empty(&self) -> bool {
+        self.begin == self.end
     }
 }
 
@@ -171,7 +212,7 @@ impl Tls {
     /// Takes more ciphertext; plaintext may or may not have come of it.
     fn pull(&mut self, raw: &mut Raw<'_>) -> io::Result<()> {
         let input = &mut self.input;
-        if input.begin == input.end {
+        if input.is_empty() {
             (input.begin, input.end) = (0, raw.read(&mut input.memory)?);
             if input.end == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());

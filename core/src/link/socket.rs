@@ -111,16 +111,27 @@ fn set_pacing(socket: &TcpStream, rate: Option<f64>) -> io::Result<()> {
         reason = "a float cast saturates, and the rate is at least 1"
     )]
     let value: u64 = rate.map_or(u64::MAX, |rate| rate.max(1.0) as u64);
-    let length = libc::socklen_t::try_from(size_of::<u64>()).map_err(io::Error::other)?;
+    set_option(socket, libc::SO_MAX_PACING_RATE, value)
+}
+
+/// Lets reads of a socket wait until so many bytes are there, so that its reader is not woken for every packet. A read of less, or the
+/// end of the connection, must not depend on it. Elsewhere than on Linux it does nothing.
+pub(super) fn gather(socket: &TcpStream, bytes: usize) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    return set_option(socket, libc::SO_RCVLOWAT, libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX));
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (socket, bytes);
+        Ok(())
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn set_option<T: Copy>(socket: &TcpStream, option: libc::c_int, value: T) -> io::Result<()> {
+    let length = libc::socklen_t::try_from(size_of::<T>()).map_err(io::Error::other)?;
     // SAFETY: the descriptor is open while `socket` is borrowed, and the pointer and length describe `value`, which outlives the call.
     let result = unsafe {
-        libc::setsockopt(
-            std::os::fd::AsRawFd::as_raw_fd(socket),
-            libc::SOL_SOCKET,
-            libc::SO_MAX_PACING_RATE,
-            (&raw const value).cast(),
-            length,
-        )
+        libc::setsockopt(std::os::fd::AsRawFd::as_raw_fd(socket), libc::SOL_SOCKET, option, (&raw const value).cast(), length)
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -34,7 +34,8 @@ pub(super) fn sink(connection: Connection, name: String, guard: Option<Box<dyn S
 }
 
 /// The receiving end of an open connection; `guard` is dropped with it.
-pub(super) fn source(connection: Connection, name: String, guard: Option<Box<dyn Send>>) -> Result<Box<dyn FrameSource>> {
+pub(super) fn source(mut connection: Connection, name: String, guard: Option<Box<dyn Send>>) -> Result<Box<dyn FrameSource>> {
+    connection.gather();
     Ok(Box::new(Source(Stream::new(connection, name, guard)?)))
 }
 
