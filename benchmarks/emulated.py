@@ -58,8 +58,8 @@ class Path:
     ) -> Path:
         """Starts a path and returns once it carries packets.
 
-        `overrides` are the options of `edt-path run` with underscores: `rate="1G"`, `rtt="67ms"`, `stream_rate="none"`, `loss="0.1%"`,
-        `queue=65536`, `mtu=1500`, `congestion="bbr"`. Times of the `schedule` are seconds from now.
+        `overrides` are the options of `edt-path run` with underscores: `rate="1G"`, `rtt="67ms"`, `stream_rate="none"`,
+        `loss="0.1%"`, `queue=65536`, `mtu=1500`, `congestion="bbr"`. Times of the `schedule` are seconds from now.
         """
         program = build()
         folder = File(tempfile.mkdtemp(prefix="edt-path-"))
@@ -105,17 +105,8 @@ class Path:
 def build() -> File:
     """The program, compiled if it is not there yet."""
     if not PROGRAM.exists():
-        command = [
-            "cargo",
-            "build",
-            "--quiet",
-            "--release",
-            "--locked",
-            "-p",
-            "edt-path",
-            "--target-dir",
-            ROOT / "target",
-        ]
+        command = ["cargo", "build", "--quiet", "--release", "--locked", "-p", "edt-path"]
+        command += ["--target-dir", str(ROOT / "target")]
         try:
             subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
         except OSError as error:
@@ -127,7 +118,7 @@ def build() -> File:
 
 @functools.cache
 def missing() -> str | None:
-    """What is missing for a path on this machine, in one sentence; `None` if nothing is, which a short-lived path proves."""
+    """What is missing for a path on this machine, in one sentence; `None` if nothing is: a short-lived path shows it."""
     if sys.platform != "linux":
         return "network namespaces and TUN devices need Linux"
     if os.geteuid() != 0:

@@ -87,10 +87,10 @@ def test_each_of_few_streams_gets_its_cap_to_within_three_percent(iperf3: Callab
 def test_loss_is_the_share_asked_for_and_every_packet_is_accounted_for(emulated_path: Start) -> None:
     needs("ping")
     path = emulated_path("open", rtt="4ms", loss="10%")
-    said = ping(path, "-q", "-c", "1000", "-i", "0.002", "-W", "1")
+    said = ping(path, "-q", "-c", "500", "-i", "0.002", "-W", "1")
     received = int(re.findall(r"(\d+) received", said)[0])
-    # 81 % survive both ways; five standard deviations are 62 of 1,000.
-    assert 748 <= received <= 872
+    # 81 % survive both ways; five standard deviations are 44 of 500.
+    assert 361 <= received <= 449
 
     def count(direction: str, key: str) -> int:
         return sum(sample[direction][key] for sample in path.samples())
@@ -98,10 +98,10 @@ def test_loss_is_the_share_asked_for_and_every_packet_is_accounted_for(emulated_
     def lost(direction: str) -> int:
         return sum(sample[direction]["drops"]["loss"] for sample in path.samples())
 
-    wait_until(lambda: count("near_to_far", "packets_in") >= 1000, "the report of 1,000 packets")
+    wait_until(lambda: count("near_to_far", "packets_in") >= 500, "the report of 500 packets")
     wait_until(lambda: count("far_to_near", "packets_out") >= received, "the report of the answers")
     # The system may send a few packets of its own.
-    assert 1000 <= count("near_to_far", "packets_in") <= 1010
+    assert 500 <= count("near_to_far", "packets_in") <= 510
     assert received <= count("far_to_near", "packets_out") <= received + 10
     for direction in ("near_to_far", "far_to_near"):
         assert count(direction, "packets_in") == count(direction, "packets_out") + lost(direction)
