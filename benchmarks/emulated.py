@@ -118,7 +118,7 @@ def build() -> File:
 
 @functools.cache
 def missing() -> str | None:
-    """What is missing for a path on this machine, in one sentence; `None` if nothing is: a short-lived path shows it."""
+    """What is missing here for a path, in one sentence; `None` if a short-lived path showed that nothing is."""
     if sys.platform != "linux":
         return "network namespaces and TUN devices need Linux"
     if os.geteuid() != 0:
