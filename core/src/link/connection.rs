@@ -20,6 +20,9 @@ const OUTPUT_LIMIT: usize = 8 << 20;
 /// Bytes that a read of a data stream waits for, where so many are due: enough that a fast stream does not wake its reader for every packet.
 const GATHERED: usize = 64 << 10;
 
+/// Fewer bytes than these are read as they come.
+const WORTH_GATHERING: usize = 4 << 10;
+
 /// Ciphertext that TLS may hold back from what was read: less than one record with its header and tag.
 const RECORD: usize = (16 << 10) + 256;
 
@@ -28,7 +31,7 @@ pub(super) struct Connection {
     pub(super) socket: Arc<TcpStream>,
     tls: Option<Box<Tls>>,
     deadline: Option<Instant>,
-    /// What reads wait for at present; `None` where they take what there is.
+    /// How many bytes reads wait for at present; `None` where they take what there is.
     gathered: Option<usize>,
 }
 
@@ -172,7 +175,7 @@ impl Read for Connection {
         let Self { socket, tls, deadline, gathered } = self;
         let mut raw = Raw { socket, deadline: *deadline };
         let Some(tls) = tls else {
-            expect(socket, gathered, buffer.len())?;
+            gather(socket, gathered, buffer.len())?;
             return raw.read(buffer);
         };
         loop {
@@ -182,24 +185,22 @@ impl Read for Connection {
             }
             if tls.input.is_empty() {
                 // Ciphertext is longer than its plaintext, but a part of it may be inside TLS already.
-                expect(socket, gathered, buffer.len().saturating_sub(RECORD))?;
+                gather(socket, gathered, buffer.len().saturating_sub(RECORD))?;
             }
             tls.pull(&mut raw)?;
         }
     }
 }
 
-/// Sets what the next read of a socket waits for, where reads wait at all, of `due` bytes that the peer is bound to send.
-fn expect(socket: &TcpStream, gathered: &mut Option<usize>, due: usize) -> io::Result<()> {
-    let due = due.clamp(1, GATHERED);
-    match gathered {
-        Some(now) if *now != due => {
-            socket::gather(socket, due)?;
-            *now = due;
-            Ok(())
-        }
-        _ => Ok(()),
+/// Waits, where reads are to wait at all, until a good part of the `due` bytes is there that the peer is bound to send.
+fn gather(socket: &TcpStream, gathered: &mut Option<usize>, due: usize) -> io::Result<()> {
+    let Some(now) = gathered else { return Ok(()) };
+    let due = if due < WORTH_GATHERING { 1 } else { due.min(GATHERED) };
+    if *now != due {
+        socket::gather(socket, due)?;
+        *now = due;
     }
+    if due > 1 { socket::await_gathered(socket) } else { Ok(()) }
 }
 
 impl Input {
@@ -319,4 +320,36 @@ fn invalid(text: String) -> io::Error {
 
 fn too_slow() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "the peer took too long")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn a_gathering_reader_gets_all_that_is_due_however_it_comes() {
+        let parts = [10usize, 50_000, 30_000, 5_000, 70_000, 3, 64 << 10, 1];
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut writer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        writer.set_nodelay(true).unwrap();
+        let socket = Arc::new(listener.accept().unwrap().0);
+        let mut connection = Connection::plain(socket, Instant::now() + Duration::from_secs(10));
+        connection.lift_deadline().unwrap();
+        connection.gather();
+        let (done, ended) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut bytes = vec![0; parts.iter().sum()];
+            done.send(connection.read_exact(&mut bytes).map(|()| bytes)).unwrap();
+        });
+        for (fill, part) in (1..).zip(parts) {
+            writer.write_all(&vec![fill; part]).unwrap();
+            // The reader is to find each part alone.
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let bytes = ended.recv_timeout(Duration::from_secs(10)).expect("the reader waits for what never comes").unwrap();
+        assert_eq!(bytes, (1u8..).zip(parts).flat_map(|(fill, part)| vec![fill; part]).collect::<Vec<u8>>());
+    }
 }

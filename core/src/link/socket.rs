@@ -114,14 +114,32 @@ fn set_pacing(socket: &TcpStream, rate: Option<f64>) -> io::Result<()> {
     set_option(socket, libc::SO_MAX_PACING_RATE, value)
 }
 
-/// Lets reads of a socket wait until so many bytes are there, so that its reader is not woken for every packet. A read of less, or the
-/// end of the connection, must not depend on it. Elsewhere than on Linux it does nothing.
+/// Sets how many bytes must be there before [`await_gathered`] returns. Elsewhere than on Linux neither does anything.
 pub(super) fn gather(socket: &TcpStream, bytes: usize) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     return set_option(socket, libc::SO_RCVLOWAT, libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX));
     #[cfg(not(target_os = "linux"))]
     {
         let _ = (socket, bytes);
+        Ok(())
+    }
+}
+
+/// Waits until as many bytes are there as [`gather`] says, or the connection ends. A read alone would not do: once it has taken a part, the
+/// kernel wakes it only when as many bytes *again* are there, which may never be.
+pub(super) fn await_gathered(socket: &TcpStream) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    loop {
+        use rustix::event::{PollFd, PollFlags, poll};
+        match poll(&mut [PollFd::new(socket, PollFlags::IN)], None) {
+            Ok(_) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(cause) => return Err(cause.into()),
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = socket;
         Ok(())
     }
 }
