@@ -18,7 +18,7 @@ const INPUT: usize = 256 << 10;
 const OUTPUT_LIMIT: usize = 8 << 20;
 
 /// Bytes that a read of a data stream waits for, where so many are due: enough that a fast stream does not wake its reader for every packet.
-const GATHERED: usize = 64 << 10;
+const GATHERED: usize = 256 << 10;
 
 /// Fewer bytes than these are read as they come.
 const WORTH_GATHERING: usize = 4 << 10;
