@@ -72,7 +72,7 @@ impl Connection {
     fn tls(socket: Arc<TcpStream>, deadline: Instant, mut session: rustls::Connection) -> io::Result<Self> {
         session.set_buffer_limit(Some(OUTPUT_LIMIT));
         let input = Input { memory: vec![0; INPUT].into_boxed_slice(), begin: 0, end: 0 };
-        let mut raw = Raw { socket: &socket, deadline: Some(deadline) };
+        let mut raw = Raw { socket: &socket, deadline: Some(deadline), gathers: false };
         let mut tls = Box::new(Tls { session, input });
         loop {
             tls.flush(&mut raw)?;
@@ -113,7 +113,7 @@ impl Connection {
     /// Writes head and body as if they were one block, and sends them off.
     pub(super) fn write_both(&mut self, head: &[u8], body: &[u8]) -> io::Result<()> {
         let mut slices = [IoSlice::new(head), IoSlice::new(body)];
-        let mut raw = Raw { socket: &self.socket, deadline: self.deadline };
+        let mut raw = Raw { socket: &self.socket, deadline: self.deadline, gathers: false };
         match &mut self.tls {
             None => write_all_vectored(&mut raw, &mut slices),
             Some(tls) => {
@@ -146,7 +146,7 @@ impl Connection {
 
     /// Tells the peer that nothing more will be sent; what was sent still arrives.
     pub(super) fn end_writing(&mut self) -> io::Result<()> {
-        let mut raw = Raw { socket: &self.socket, deadline: self.deadline };
+        let mut raw = Raw { socket: &self.socket, deadline: self.deadline, gathers: false };
         if let Some(tls) = &mut self.tls {
             tls.session.send_close_notify();
             tls.flush(&mut raw)?;
@@ -159,7 +159,7 @@ impl Connection {
     pub(super) fn linger(mut self, patience: Duration) {
         let deadline = Instant::now() + patience;
         self.deadline = Some(self.deadline.map_or(deadline, |earlier| earlier.min(deadline)));
-        let mut raw = Raw { socket: &self.socket, deadline: self.deadline };
+        let mut raw = Raw { socket: &self.socket, deadline: self.deadline, gathers: false };
         let mut discarded = [0; 4096];
         while matches!(raw.read(&mut discarded), Ok(read) if read > 0) {}
     }
@@ -173,9 +173,9 @@ impl Connection {
 impl Read for Connection {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Self { socket, tls, deadline, gathered } = self;
-        let mut raw = Raw { socket, deadline: *deadline };
+        let mut raw = Raw { socket, deadline: *deadline, gathers: false };
         let Some(tls) = tls else {
-            gather(socket, gathered, buffer.len())?;
+            raw.gather(gathered, buffer.len())?;
             return raw.read(buffer);
         };
         loop {
@@ -185,22 +185,11 @@ impl Read for Connection {
             }
             if tls.input.is_empty() {
                 // Ciphertext is longer than its plaintext, but a part of it may be inside TLS already.
-                gather(socket, gathered, buffer.len().saturating_sub(RECORD))?;
+                raw.gather(gathered, buffer.len().saturating_sub(RECORD))?;
             }
             tls.pull(&mut raw)?;
         }
     }
-}
-
-/// Waits, where reads are to wait at all, until a good part of the `due` bytes is there that the peer is bound to send.
-fn gather(socket: &TcpStream, gathered: &mut Option<usize>, due: usize) -> io::Result<()> {
-    let Some(now) = gathered else { return Ok(()) };
-    let due = if due < WORTH_GATHERING { 1 } else { due.min(GATHERED) };
-    if *now != due {
-        socket::gather(socket, due)?;
-        *now = due;
-    }
-    if due > 1 { socket::await_gathered(socket) } else { Ok(()) }
 }
 
 impl Input {
@@ -241,9 +230,23 @@ impl Tls {
 struct Raw<'a> {
     socket: &'a TcpStream,
     deadline: Option<Instant>,
+    /// Whether reads wait for what the socket is to gather.
+    gathers: bool,
 }
 
 impl Raw<'_> {
+    /// Sets what the next read waits for, where reads are to wait at all, of `due` bytes that the peer is bound to send.
+    fn gather(&mut self, gathered: &mut Option<usize>, due: usize) -> io::Result<()> {
+        let Some(now) = gathered else { return Ok(()) };
+        let due = if due < WORTH_GATHERING { 1 } else { due.min(GATHERED) };
+        if *now != due {
+            socket::gather(self.socket, due)?;
+            *now = due;
+        }
+        self.gathers = due > 1;
+        Ok(())
+    }
+
     fn left(&self) -> io::Result<Option<Duration>> {
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if left == Some(Duration::ZERO) { Err(too_slow()) } else { Ok(left) }
@@ -268,6 +271,9 @@ impl Read for Raw<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if let Some(left) = self.left()? {
             self.socket.set_read_timeout(Some(left))?;
+        }
+        if self.gathers {
+            return socket::read_gathered(self.socket, buffer);
         }
         self.attempt(|socket| socket.read(buffer))
     }
@@ -303,7 +309,7 @@ fn write_all_vectored(to: &mut impl Write, mut slices: &mut [IoSlice<'_>]) -> io
 
 /// Waits for the first byte of a connection, without taking it, and says whether it begins a TLS handshake.
 pub(super) fn begins_tls(socket: &TcpStream, deadline: Instant) -> io::Result<bool> {
-    let mut raw = Raw { socket, deadline: Some(deadline) };
+    let mut raw = Raw { socket, deadline: Some(deadline), gathers: false };
     let mut first = [0];
     if let Some(left) = raw.left()? {
         socket.set_read_timeout(Some(left))?;

@@ -1,6 +1,8 @@
 //! TCP sockets as edt wants them: connected in bounded time, unbuffered sends, dead peers noticed, kernel buffers left to themselves.
 
 use std::io;
+#[cfg(not(target_os = "linux"))]
+use std::io::Read;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
@@ -114,7 +116,7 @@ fn set_pacing(socket: &TcpStream, rate: Option<f64>) -> io::Result<()> {
     set_option(socket, libc::SO_MAX_PACING_RATE, value)
 }
 
-/// Sets how many bytes must be there before [`await_gathered`] returns. Elsewhere than on Linux neither does anything.
+/// Sets how many bytes must be there before [`read_gathered`] returns. Elsewhere than on Linux it does nothing.
 pub(super) fn gather(socket: &TcpStream, bytes: usize) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     return set_option(socket, libc::SO_RCVLOWAT, libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX));
@@ -125,23 +127,29 @@ pub(super) fn gather(socket: &TcpStream, bytes: usize) -> io::Result<()> {
     }
 }
 
-/// Waits until as many bytes are there as [`gather`] says, or the connection ends. A read alone would not do: once it has taken a part, the
-/// kernel wakes it only when as many bytes *again* are there, which may never be.
-pub(super) fn await_gathered(socket: &TcpStream) -> io::Result<()> {
+/// Reads once as many bytes are there as [`gather`] says, or the connection ends, or the kernel has no room for so many. A read that
+/// waits by itself would not do: when it has taken a part, the kernel wakes it only for as many bytes *again*, which may never come.
+pub(super) fn read_gathered(
+    #[cfg_attr(target_os = "linux", allow(unused_mut))] mut socket: &TcpStream,
+    buffer: &mut [u8],
+) -> io::Result<usize> {
     #[cfg(target_os = "linux")]
     loop {
         use rustix::event::{PollFd, PollFlags, poll};
+        use rustix::io::Errno;
+        use rustix::net::{RecvFlags, recv};
         match poll(&mut [PollFd::new(socket, PollFlags::IN)], None) {
-            Ok(_) => return Ok(()),
-            Err(rustix::io::Errno::INTR) => {}
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(cause) => return Err(cause.into()),
+        }
+        match recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
+            Ok((read, _)) => return Ok(read),
+            Err(Errno::AGAIN | Errno::INTR) => {}
             Err(cause) => return Err(cause.into()),
         }
     }
     #[cfg(not(target_os = "linux"))]
-    {
-        let _ = socket;
-        Ok(())
-    }
+    return socket.read(buffer);
 }
 
 #[cfg(target_os = "linux")]
