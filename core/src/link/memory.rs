@@ -137,6 +137,8 @@ struct Sink {
 }
 
 impl FrameSink for Sink {
+    fn pace(&self, _: f64) {}
+
     fn send(&mut self, mut frame: Frame) -> Result<u32> {
         let sequence = self.sequence;
         frame.header.sequence = sequence;

@@ -32,6 +32,9 @@ pub trait FrameSink: Send {
     /// Sends [`crate::protocol::frame::FrameKind::Finish`] and everything still buffered, and ends the stream.
     fn finish(&mut self) -> Result<()>;
 
+    /// Lets this stream alone send no faster than so many bytes per second, if the system can: no bursts beyond a limit of the whole.
+    fn pace(&self, rate: f64);
+
     /// Cumulative counters of this stream, if the system tells.
     fn tcp(&self) -> Option<TcpMeters>;
 

@@ -94,26 +94,22 @@ fn user_timeout(purpose: Use) -> Duration {
     }
 }
 
-/// Limits what a socket sends to so many bytes per second, by the pacing of Linux' own TCP; `None` lifts the limit. Elsewhere it does nothing.
-pub fn pace(socket: &TcpStream, rate: Option<f64>) -> io::Result<()> {
+/// Limits what a socket sends to so many bytes per second, by the pacing of Linux' own TCP. Elsewhere it does nothing.
+pub(super) fn pace(socket: &TcpStream, rate: f64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
-    return set_pacing(socket, rate);
+    {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a float cast saturates, and the rate is at least 1"
+        )]
+        return set_option(socket, libc::SO_MAX_PACING_RATE, rate.max(1.0) as u64);
+    }
     #[cfg(not(target_os = "linux"))]
     {
         let _ = (socket, rate);
         Ok(())
     }
-}
-
-#[cfg(target_os = "linux")]
-fn set_pacing(socket: &TcpStream, rate: Option<f64>) -> io::Result<()> {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a float cast saturates, and the rate is at least 1"
-    )]
-    let value: u64 = rate.map_or(u64::MAX, |rate| rate.max(1.0) as u64);
-    set_option(socket, libc::SO_MAX_PACING_RATE, value)
 }
 
 /// Sets how many bytes must be there before [`read_gathered`] returns. Elsewhere than on Linux it does nothing.
@@ -182,8 +178,7 @@ mod tests {
         assert!(socket.nodelay().unwrap());
         #[cfg(target_os = "linux")]
         assert_eq!(SockRef::from(&socket).tcp_notsent_lowat().unwrap(), UNSENT);
-        pace(&socket, Some(5e6)).unwrap();
-        pace(&socket, None).unwrap();
+        pace(&socket, 5e6).unwrap();
     }
 
     #[test]

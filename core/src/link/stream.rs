@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::buffer::{Slab, SlabPool};
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::connection::Connection;
-use crate::link::{Breaker, Frame, FrameSink, FrameSource};
+use crate::link::{Breaker, Frame, FrameSink, FrameSource, socket};
 use crate::metrics::tcp_info;
 use crate::protocol::frame::{FrameHeader, FrameKind, HEADER_LENGTH};
 use crate::protocol::message::TcpMeters;
@@ -84,6 +84,11 @@ impl FrameSink for Sink {
         // the last frame, so an error of what comes after that says nothing.
         let _ = self.0.connection.end_writing();
         Ok(())
+    }
+
+    fn pace(&self, rate: f64) {
+        // The limit of the whole transfer is kept without it, only less smoothly.
+        let _ = socket::pace(&self.0.connection.socket, rate);
     }
 
     fn tcp(&self) -> Option<TcpMeters> {
