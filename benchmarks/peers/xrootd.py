@@ -1,0 +1,58 @@
+"""XRootD: `xrdcp -r` to an `xrootd` server, with and without checksums."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from peers.peer import DAEMON_USER, Job, Peer, Setting, path_to
+from processes import Measured
+from servers import Server
+
+
+class XRootD(Peer):
+    """`xrdcp` to a server without authentication or encryption."""
+
+    programs = ("xrdcp", "xrootd")
+    packages = ("xrootd-client", "xrootd-server")
+    version = ("xrdcp", "--version")
+    settings = (
+        Setting("default"),
+        Setting("parallel 4", ("--parallel", "4")),
+        Setting("parallel 4 S 4", ("--parallel", "4", "-S", "4")),
+        Setting("parallel 16", ("--parallel", "16")),
+        Setting("parallel 64", ("--parallel", "64")),
+    )
+
+    def __init__(self, name: str, about: str, *, checksum: str | None) -> None:
+        self.name = name
+        self.about = about
+        self.checksum = checksum
+        self.checks_integrity = checksum is not None
+
+    def serve(self, job: Job) -> list[Server]:
+        state = job.scratch / "xrootd"
+        state.mkdir()
+        for directory in (state, job.target):
+            shutil.chown(directory, DAEMON_USER)
+        port = job.ports[0]
+        configuration = state / "xrootd.cfg"
+        configuration.write_text(
+            f"xrd.port {port}\nall.export {job.target}\nall.adminpath {state}\nall.pidpath {state}\n"
+            "xrootd.chksum adler32\nxrootd.async off\n"
+        )
+        log = ("-l", state / "xrootd.log", "-n", "bench")
+        command = (path_to("xrootd"), "-R", DAEMON_USER, "-c", configuration, *log)
+        return [job.serve(job.ends.far, port, *command)]
+
+    def copy(self, job: Job, setting: Setting) -> Measured:
+        url = f"root://{job.ends.far.address}:{job.ports[0]}/{job.target}/"
+        checksum = ("--cksum", f"{self.checksum}:source") if self.checksum else ()
+        return job.start(job.ends.near, "xrdcp", "-r", "-s", "-N", *checksum, *setting.options, job.source, url)
+
+    def landed(self, job: Job) -> Path:
+        return job.target / job.source.name
+
+
+PLAIN = XRootD("xrdcp", "`xrdcp -r`, not encrypted, no digests", checksum=None)
+CHECKED = XRootD("xrdcp-adler32", "`xrdcp -r --cksum adler32:source`, not encrypted", checksum="adler32")
