@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from peers.peer import Job, Peer, Setting, path_to
+from peers.peer import Job, Peer, Setting
 from processes import Measured
 from servers import Server
 
@@ -40,7 +40,7 @@ class Aria2(Peer):
             f"http {{ access_log off; sendfile on; tcp_nopush on; keepalive_requests 1000000; {temporary}\n"
             f"server {{ listen {end.address}:{port}; root {job.source}; }} }}\n"
         )
-        return [job.serve(end, port, path_to("nginx"), "-c", configuration, "-p", folder)]
+        return [job.serve(end, port, "nginx", "-c", configuration, "-p", folder)]
 
     def write_list(self, job: Job) -> None:
         """One entry for each file: its URL and where it goes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from peers.peer import DAEMON_USER, Job, Peer, Setting, path_to
+from peers.peer import DAEMON_USER, Job, Peer, Setting
 from processes import Measured
 from servers import Server
 
@@ -32,7 +32,7 @@ class GridFtp(Peer):
             interfaces = ("-control-interface", end.address, "-data-interface", end.address)
             quiet = ("-log-level", "error", "-logfile", job.scratch / f"gridftp-{port}.log")
             access = ("-allow-anonymous", "-anonymous-user", DAEMON_USER)
-            program = path_to("globus-gridftp-server")
+            program = "globus-gridftp-server"
             servers.append(job.serve(end, port, program, "-port", str(port), *access, *interfaces, *quiet))
         return servers
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,11 +49,12 @@ class Job:
 
     def serve(self, end: End, port: int, *command: str | Path) -> Server:
         """Starts a server at one end."""
-        return Server(end, command, port, self.scratch, self.place.environment)
+        return Server(end, [path_to(str(command[0])), *command[1:]], port, self.scratch, self.place.environment)
 
     def start(self, end: End, *command: str | Path) -> Measured:
-        """Starts a client at one end."""
-        return Measured([*end.prefix, *command], {**self.place.environment, "HOME": str(self.scratch)}, talks=False)
+        """Starts a client at one end; what it looks for in a home directory is not the user's."""
+        environment = {**self.place.environment, "HOME": str(self.scratch)}
+        return Measured([*end.prefix, path_to(str(command[0])), *command[1:]], environment, talks=False)
 
 
 class Peer(ABC):
@@ -62,6 +64,9 @@ class Peer(ABC):
     about: str
     programs: tuple[str, ...]
     packages: tuple[str, ...] = ()
+    """Of Debian."""
+    python_packages: tuple[str, ...] = ()
+    """Of PyPI, where the distribution's program is too old to be fair to it."""
     version: tuple[str, ...] = ()
     checks_integrity: bool = False
     lands: bool = True
@@ -91,8 +96,9 @@ class Peer(ABC):
 
 
 def located(program: str) -> str | None:
-    """Where a program is, also in the folders of system programs."""
-    return shutil.which(program) or shutil.which(program, path=SYSTEM_FOLDERS)
+    """Where a program is: beside this Python, on the search path, or in the folders of system programs."""
+    beside = str(Path(sys.executable).parent)
+    return shutil.which(program, path=beside) or shutil.which(program) or shutil.which(program, path=SYSTEM_FOLDERS)
 
 
 def path_to(program: str) -> str:

