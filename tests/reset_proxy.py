@@ -20,6 +20,7 @@ class ResetProxy:
         self.random = random.Random(f"resets {seed}")
         self.left = resets
         self.done = 0
+        self.connections = 0
         self.after_bytes = after_bytes
         self.lock = threading.Lock()
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -56,6 +57,7 @@ class ResetProxy:
                 continue
             except OSError:
                 return
+            self.connections += 1
             self.spawn(self.relay, client)
 
     def relay(self, client: socket.socket) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness import EDT, MIB, Edt, Server, contents, fill, mixed_tree, snapshot
+from reset_proxy import ResetProxy
 
 
 @pytest.mark.parametrize("direction", ["up", "down"])
@@ -160,3 +161,18 @@ def test_a_secret_can_come_from_a_file(edt: Edt, server: Server, source: Path, s
     command = [str(EDT), "cp", "--token-file", str(token), str(source), server.url()]
     assert subprocess.run(command, env=environment, capture_output=True, timeout=30, check=False).returncode == 0
     assert contents(server.root) == contents(source)
+
+
+@pytest.mark.parametrize(("pipelining", "connections"), [([], (1 + 2, 1 + 2)), (["--pipelining", "0"], (1 + 26, 1 + 26 + 4))])
+def test_without_pipelining_each_file_has_a_connection(
+    edt: Edt, server: Server, source: Path, pipelining: list[str], connections: tuple[int, int]
+) -> None:
+    for number in range(6):
+        fill(source / f"large-{number}", 2 * MIB, number)
+    for number in range(20):
+        fill(source / f"small-{number}", 4096, number)
+    with ResetProxy(server.port, seed=0, resets=0, after_bytes=(1, 1)) as proxy:
+        url = server.url("tree/").replace(str(server.port), str(proxy.port))
+        edt.copy("--concurrency", "2", "--parallelism", "1", *pipelining, source, url)
+        assert connections[0] <= proxy.connections <= connections[1]
+    assert contents(server.root / "tree") == contents(source)

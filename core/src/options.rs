@@ -20,6 +20,10 @@ pub struct TransferOptions {
     pub limit_rate: Option<f64>,
     /// Upper limit of streams and of workers per stage; default 64.
     pub max_streams: NonZeroU16,
+    /// Most chunks of one file in flight at once; 1 sends each file whole on one stream; default `None`: no limit.
+    pub parallelism: Option<NonZeroU16>,
+    /// Most chunks that a stream may have unacknowledged; 0 opens a new connection for each chunk or small file; default `None`: no limit.
+    pub pipelining: Option<u16>,
     /// Bytes of a chunk; default `None`: what the path moves in 0.1 s, between 16 and 64 MiB [EDT §IV-A].
     pub chunk_size: Option<u64>,
     /// Time between two decisions; default `None`: 1 s, more on paths with a round trip over 50 ms.
@@ -62,6 +66,8 @@ impl Default for TransferOptions {
             policy: PolicyName::Fair,
             limit_rate: None,
             max_streams: NonZeroU16::new(64).expect("64 is not 0"),
+            parallelism: None,
+            pipelining: None,
             chunk_size: None,
             interval: None,
             include: Vec::new(),

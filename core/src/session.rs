@@ -1,7 +1,7 @@
 //! One session of a transfer, at the caller: both halves or one of them, their streams, and the controller beside them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -16,7 +16,7 @@ use crate::optimizer::{Decision, Optimizer};
 use crate::path::RelativePath;
 use crate::pipeline::account::Account;
 use crate::pipeline::half::Half;
-use crate::pipeline::receiver::{Receiver, ReceiverParts};
+use crate::pipeline::receiver::{Discard, Receiver, ReceiverParts};
 use crate::pipeline::sender::{Sender, SenderParts};
 use crate::pipeline::stop::{Stop, guarded};
 use crate::protocol::TransferId;
@@ -133,6 +133,9 @@ impl Caller {
             half.close();
         }
         for (_, control) in &self.halves {
+            if result.is_ok() && self.remote.is_some() {
+                let _ = control.sender.send(&Message::Goodbye);
+            }
             control.sender.close();
         }
         (result, outcome)
@@ -176,30 +179,32 @@ impl Caller {
 
     /// Dials until there are as many streams as there should be; gives up when streams break again and again without progress.
     fn keep_streams(&self) {
-        let failures = AtomicU32::new(0);
-        let mut progress = 0;
-        while !self.ended() {
-            let streams = self.half().streams();
-            if self.account.progress() != progress {
-                progress = self.account.progress();
-                failures.store(0, Ordering::Relaxed);
-            }
-            if let Some(error) = self.halves.iter().find_map(|(half, _)| half.streams().take_error()) {
-                self.stream_failed(&error, &failures);
-            }
-            let missing = streams.target().saturating_sub(streams.count());
-            std::thread::scope(|scope| {
+        let (failures, dialing) = (AtomicU32::new(0), AtomicU16::new(0));
+        std::thread::scope(|scope| {
+            let mut progress = 0;
+            while !self.ended() {
+                if self.account.progress() != progress {
+                    progress = self.account.progress();
+                    failures.store(0, Ordering::Relaxed);
+                }
+                if let Some(error) = self.halves.iter().find_map(|(half, _)| half.streams().take_error()) {
+                    self.stream_failed(&error, &failures);
+                }
+                let streams = self.half().streams();
+                let missing = streams.target().saturating_sub(dialing.load(Ordering::Acquire) + streams.count());
                 for _ in 0..missing {
+                    dialing.fetch_add(1, Ordering::AcqRel);
                     scope.spawn(|| {
                         if let Err(error) = self.dial() {
                             self.stream_failed(&error, &failures);
                         }
+                        dialing.fetch_sub(1, Ordering::AcqRel);
                     });
                 }
-            });
-            let wait = 5 << failures.load(Ordering::Relaxed).min(8);
-            self.half().stop().wait(Duration::from_millis(wait));
-        }
+                let wait = 5 << failures.load(Ordering::Relaxed).min(8);
+                self.half().stop().wait(Duration::from_millis(wait));
+            }
+        });
     }
 
     fn stream_failed(&self, error: &Error, failures: &AtomicU32) {
@@ -267,6 +272,7 @@ fn receiver(work: &Work, store: &Arc<dyn Store>, control: &Control, account: Opt
         control: Arc::clone(&control.sender),
         buffer: work.buffer,
         account,
+        discard: Discard::AtOnce,
     })))
 }
 

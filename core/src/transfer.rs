@@ -3,6 +3,7 @@
 mod runner;
 mod verdict;
 
+use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -71,7 +72,11 @@ impl Transfer {
         let account = Arc::new(Account::new(events.clone(), manifest));
         let cancel: Arc<Stop> = Arc::default();
         let allowed = peer.as_ref().map_or(u16::MAX, |peer| peer.limits.max_streams);
-        let policy = Policy::new(self.options.policy, self.options.max_streams.get().min(allowed));
+        let policy = Policy {
+            parallelism: self.options.parallelism.map_or(u16::MAX, NonZeroU16::get),
+            pipelining: self.options.pipelining.unwrap_or(u16::MAX),
+            ..Policy::new(self.options.policy, self.options.max_streams.get().min(allowed))
+        };
         let steering = Steering {
             account,
             cancel: Arc::clone(&cancel),

@@ -84,6 +84,10 @@ class Policy:
     """B of the utility: the weight of loss [Falcon eq. 4]."""
     limit: PerStage[int]
     """Most workers of each stage."""
+    parallelism: int
+    """Most chunks of one file in flight; 65535 for no limit."""
+    pipelining: int
+    """Most chunks that a stream may have unacknowledged; 65535 for no limit."""
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,10 @@ class TransferOptions(ConnectOptions, total=False):
     """Upper limit of the whole transfer in bytes per second, or a text such as `20MB`; default none."""
     max_streams: int
     """Upper limit of streams and of workers per stage; default 64."""
+    parallelism: int | None
+    """Most chunks of one file in flight at once; 1 sends each file whole on one stream; default no limit."""
+    pipelining: int | None
+    """Most chunks a stream may have unacknowledged; 0 opens a connection for each chunk or small file; default no limit."""
     chunk_size: Size | None
     """Bytes of a chunk; default what the path moves in 0.1 s, between 16 and 64 MiB."""
     interval: float | timedelta | None

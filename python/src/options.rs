@@ -38,6 +38,8 @@ fn set_tuning(options: &mut TransferOptions, name: &str, value: &Bound<'_, PyAny
         }
         "limit_rate" => options.limit_rate = optional(value, rate)?,
         "max_streams" => options.max_streams = streams(value)?,
+        "parallelism" => options.parallelism = optional(value, streams)?,
+        "pipelining" => options.pipelining = value.extract()?,
         "chunk_size" => options.chunk_size = optional(value, size)?,
         "interval" => options.interval = optional(value, duration)?,
         "retries" => options.retries = value.extract()?,

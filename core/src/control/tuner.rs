@@ -72,7 +72,7 @@ fn within(decision: &Decision, policy: &Policy) -> Decision {
     asked.read = asked.read.clamp(1, limit.read.max(1));
     asked.network = asked.network.clamp(1, limit.network.max(1));
     asked.write = asked.write.clamp(1, limit.write.max(1));
-    decision.parallelism = decision.parallelism.max(1);
-    decision.pipelining = decision.pipelining.max(1);
+    decision.parallelism = decision.parallelism.clamp(1, policy.parallelism.max(1));
+    decision.pipelining = decision.pipelining.min(policy.pipelining);
     decision
 }

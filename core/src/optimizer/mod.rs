@@ -56,7 +56,7 @@ pub struct Decision {
     pub concurrency: PerStage<u16>,
     /// Chunks of one file in flight at once; `u16::MAX` for no limit.
     pub parallelism: u16,
-    /// Chunks a stream may have unacknowledged; `u16::MAX` for no limit.
+    /// Chunks a stream may have unacknowledged; `u16::MAX` for no limit, 0 for a new stream after each chunk.
     pub pipelining: u16,
     /// Why, for people.
     pub reason: String,
@@ -134,6 +134,10 @@ pub struct Policy {
     pub loss_weight: f64,
     /// Most workers of each stage.
     pub limit: PerStage<u16>,
+    /// Most chunks of one file in flight; `u16::MAX` for no limit.
+    pub parallelism: u16,
+    /// Most chunks that a stream may have unacknowledged; `u16::MAX` for no limit.
+    pub pipelining: u16,
 }
 
 impl Policy {
@@ -144,7 +148,8 @@ impl Policy {
             PolicyName::High => 1.005,
             PolicyName::Low => 1.05,
         };
-        Self { name, k, loss_weight: 10.0, limit: PerStage::all(max_streams.max(1)) }
+        let limit = PerStage::all(max_streams.max(1));
+        Self { name, k, loss_weight: 10.0, limit, parallelism: u16::MAX, pipelining: u16::MAX }
     }
 }
 

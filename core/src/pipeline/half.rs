@@ -68,6 +68,13 @@ impl Half {
         matches!(self, Self::Receiver(receiver) if receiver.is_finishing())
     }
 
+    /// The caller has heard that the transfer is complete.
+    pub(crate) fn goodbye(&self) {
+        if let Self::Receiver(receiver) = self {
+            receiver.goodbye();
+        }
+    }
+
     pub(crate) fn close(&self) {
         match self {
             Self::Sender(half) => half.close(),

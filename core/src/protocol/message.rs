@@ -51,7 +51,7 @@ pub enum Message {
     /// Receiver: acknowledgement, cumulative.
     #[n(7)]
     Ack(#[n(0)] Ack),
-    /// Receiver: directories are set, and the journal is removed if nothing failed; the answer to `Finish`.
+    /// Receiver: directories are set and the transfer is over; the answer to `Finish`.
     #[n(8)]
     Complete(#[n(0)] Complete),
     /// Server: the meters of its half.
@@ -81,6 +81,9 @@ pub enum Message {
     /// Sender: files were left out because the receiver has them, or because this is a dry run.
     #[n(17)]
     Skipped(#[n(0)] Vec<Skipped>),
+    /// Caller: it has heard `Complete`; nothing needs to be kept for another attempt.
+    #[n(18)]
+    Goodbye,
 }
 
 /// 16 bytes of BLAKE3 that stand for a path, or a path with what identifies its content.

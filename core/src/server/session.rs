@@ -11,7 +11,7 @@ use crate::link::{Control, ControlSender};
 use crate::options::{Access, Symlinks};
 use crate::path::RelativePath;
 use crate::pipeline::half::Half;
-use crate::pipeline::receiver::{Receiver, ReceiverParts};
+use crate::pipeline::receiver::{Discard, Receiver, ReceiverParts};
 use crate::pipeline::sender::{Sender, SenderParts};
 use crate::protocol::message::{Direction, Message, Start, Tune};
 use crate::server::{Shared, leaving};
@@ -73,7 +73,7 @@ impl Shared {
         });
         half.close();
         if outcome.is_ok() {
-            self.await_goodbye(&session.control);
+            self.await_goodbye(&session.control, &half);
         }
         outcome
     }
@@ -104,11 +104,13 @@ impl Shared {
         }
     }
 
-    /// The caller closes a complete session: only then has it heard everything.
-    fn await_goodbye(&self, control: &Control) {
+    /// The caller closes a complete session, and says goodbye if it has heard everything.
+    fn await_goodbye(&self, control: &Control, half: &Half) {
         while !self.ending.is_set() {
-            if let Err(RecvTimeoutError::Disconnected) = control.receiver.recv_timeout(Duration::from_millis(100)) {
-                return;
+            match control.receiver.recv_timeout(Duration::from_millis(100)) {
+                Ok(Message::Goodbye) => half.goodbye(),
+                Err(RecvTimeoutError::Disconnected) => return,
+                _ => {}
             }
         }
     }
@@ -131,6 +133,7 @@ impl Shared {
             control: Arc::clone(control),
             buffer: start.buffer.min(self.options.buffer),
             account: None,
+            discard: Discard::OnGoodbye,
         }))
     }
 

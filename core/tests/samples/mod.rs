@@ -89,6 +89,7 @@ fn session_messages() -> Vec<(&'static str, Message)> {
         ("ping", Message::Ping),
         ("retried", Message::Retried(item_failed())),
         ("skipped", Message::Skipped(skipped())),
+        ("goodbye", Message::Goodbye),
     ]
 }
 

@@ -45,6 +45,12 @@ pub(crate) struct CopyArgs {
     /// Most streams, and most workers per stage
     #[arg(long, value_name = "N", default_value = "64", help_heading = "Tuning")]
     pub(crate) max_streams: NonZeroU16,
+    /// Most chunks of one file in flight at once; 1 sends each file whole on one stream (default: no limit)
+    #[arg(long, value_name = "N", help_heading = "Tuning")]
+    pub(crate) parallelism: Option<NonZeroU16>,
+    /// Most chunks that a stream may have unacknowledged; 0 opens a new connection for each chunk or small file (default: no limit)
+    #[arg(long, value_name = "N", help_heading = "Tuning")]
+    pub(crate) pipelining: Option<u16>,
     /// Bytes of a chunk, with units k, M, G or KiB, MiB, GiB (default: what the path moves in 0.1 s, 16MiB to 64MiB)
     #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = "Tuning")]
     pub(crate) chunk_size: Option<u64>,
@@ -111,6 +117,8 @@ impl CopyArgs {
             policy: self.policy.into(),
             limit_rate: self.limit_rate,
             max_streams: self.max_streams,
+            parallelism: self.parallelism,
+            pipelining: self.pipelining,
             chunk_size: self.chunk_size,
             interval: self.interval,
             include: self.include.clone(),

@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::options::Fsync;
 use crate::path::RelativePath;
 use crate::pipeline::journal::Record;
-use crate::pipeline::receiver::Shared;
+use crate::pipeline::receiver::{Discard, Shared};
 use crate::plan::{Filter, key};
 use crate::protocol::message::{Complete, ItemFailed, ItemKind, Message, parts};
 use crate::store::{Depth, EntryKind};
@@ -35,8 +35,9 @@ impl Shared {
             self.sync_directories(&mut complete);
             if whole && complete.failed.is_empty() || !self.resumable.load(Ordering::Relaxed) {
                 self.close_journal();
-                if let Err(error) = self.store.discard(&self.key) {
-                    tracing::warn!(%error, "what is left of the transfer could not be removed");
+                match self.discard {
+                    Discard::AtOnce => self.discard(),
+                    Discard::OnGoodbye => self.spent.store(true, Ordering::SeqCst),
                 }
             }
         }
@@ -49,6 +50,13 @@ impl Shared {
         self.control.send(&Message::Complete(complete))?;
         self.complete.store(true, Ordering::SeqCst);
         Ok(())
+    }
+
+    /// Removes the journal and whatever else is left of the transfer.
+    pub(crate) fn discard(&self) {
+        if let Err(error) = self.store.discard(&self.key) {
+            tracing::warn!(%error, "what is left of the transfer could not be removed");
+        }
     }
 
     /// In a mirror, removes what stands in the way of an item of another kind.
@@ -198,27 +206,34 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::link::memory;
+    use crate::link::{ControlSender, memory};
+    use crate::options::Symlinks;
     use crate::pipeline::receiver::file::TargetDirectory;
     use crate::pipeline::receiver::{Receiver, ReceiverParts};
     use crate::protocol::TransferId;
     use crate::protocol::message::{MAX_MESSAGE, ReceiveOptions};
+    use crate::store::local::LocalStore;
     use crate::store::memory::MemoryStore;
     use crate::store::{Metadata, Store};
     use crate::testing::faulty::{Faults, FaultyStore};
 
-    /// What the sender hears at the end of a transfer that has set these directories.
-    fn complete(store: Arc<dyn Store>, directories: &[&RelativePath]) -> Complete {
-        let (near, far) = memory::pair();
-        let receiver = Receiver::new(ReceiverParts {
+    fn receiver(store: Arc<dyn Store>, control: ControlSender) -> Receiver {
+        Receiver::new(ReceiverParts {
             store,
             destination: RelativePath::root(),
             options: ReceiveOptions::default(),
             transfer: TransferId([1; 16]),
-            control: near.sender,
+            control,
             buffer: 8 << 20,
             account: None,
-        });
+            discard: Discard::OnGoodbye,
+        })
+    }
+
+    /// What the sender hears at the end of a transfer that has set these directories.
+    fn complete(store: Arc<dyn Store>, directories: &[&RelativePath]) -> Complete {
+        let (near, far) = memory::pair();
+        let receiver = receiver(store, near.sender);
         let targets = directories.iter().map(|path| TargetDirectory { path: (*path).clone(), metadata: Metadata::default() });
         receiver.shared.directories.lock().extend(targets);
         receiver.shared.finish(true).unwrap();
@@ -238,6 +253,22 @@ mod tests {
         let complete = complete(store, &[&theirs, &missing]);
         let failed: Vec<&[u8]> = complete.failed.iter().map(|item| &item.path[..]).collect();
         assert_eq!(failed, [b"missing"]);
+    }
+
+    #[test]
+    fn a_complete_transfer_keeps_its_journal_until_the_caller_has_heard() {
+        let place = tempfile::tempdir().unwrap();
+        let store = Arc::new(LocalStore::confined(place.path(), Symlinks::Keep).unwrap());
+        let (near, _far) = memory::pair();
+        let receiver = receiver(Arc::clone(&store) as Arc<dyn Store>, near.sender);
+        let journal = place.path().join(".edt").join(&receiver.shared.key);
+        drop(store.journal(&receiver.shared.key).unwrap());
+        receiver.shared.resumable.store(true, Ordering::Relaxed);
+        receiver.shared.finish(true).unwrap();
+        receiver.close();
+        assert!(journal.exists());
+        receiver.goodbye();
+        assert!(!journal.exists());
     }
 
     #[test]

@@ -38,6 +38,15 @@ use crate::store::Store;
 /// How often written ranges are journaled and acknowledged.
 const ACK_EVERY: Duration = Duration::from_millis(20);
 
+/// When the journal of a complete transfer is removed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Discard {
+    /// With the transfer's completion: whoever must hear of it is in this process.
+    AtOnce,
+    /// When the caller has heard of the completion: a connection that breaks before must not cost a second transfer.
+    OnGoodbye,
+}
+
 /// What a receiver half is made of.
 pub(crate) struct ReceiverParts {
     pub(crate) store: Arc<dyn Store>,
@@ -50,6 +59,7 @@ pub(crate) struct ReceiverParts {
     pub(crate) buffer: u64,
     /// The account of the transfer, in the caller's process.
     pub(crate) account: Option<Arc<Account>>,
+    pub(crate) discard: Discard,
 }
 
 /// The receiver half of one session.
@@ -80,6 +90,9 @@ pub(crate) struct Shared {
     key: String,
     control: ControlSender,
     account: Option<Arc<Account>>,
+    discard: Discard,
+    /// Whether the journal is of no more use once the caller has heard of the completion.
+    spent: AtomicBool,
     pub(crate) stop: Stop,
     /// The destination as resolved: known before the first frame is taken.
     base: Mutex<RelativePath>,
@@ -123,6 +136,8 @@ impl Receiver {
             options: parts.options,
             control: parts.control,
             account: parts.account,
+            discard: parts.discard,
+            spent: AtomicBool::new(false),
             stop: Stop::default(),
             base: Mutex::new(parts.destination),
             ready: AtomicBool::new(false),
@@ -261,6 +276,13 @@ impl Receiver {
     /// Whether everything was published and the sender was told so.
     pub(crate) fn is_complete(&self) -> bool {
         self.shared.complete.load(Ordering::SeqCst)
+    }
+
+    /// The caller has heard of the completion.
+    pub(crate) fn goodbye(&self) {
+        if self.shared.spent.swap(false, Ordering::SeqCst) {
+            self.shared.discard();
+        }
     }
 
     pub(crate) fn stop(&self) -> &Stop {

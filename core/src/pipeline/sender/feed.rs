@@ -171,6 +171,9 @@ impl<'a> Feed<'a> {
         self.pack_bytes += entry.size;
         self.shared.pend(header.file, Pending::Item(header.clone()));
         self.pack.push(PackItem { header, entry });
+        if self.shared.pipelining.load(Ordering::Relaxed) == 0 {
+            self.flush_pack();
+        }
     }
 
     fn flush_pack(&mut self) {

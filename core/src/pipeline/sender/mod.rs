@@ -205,7 +205,7 @@ impl Sender {
             shared.parallelism.store(parallelism.max(1), Ordering::Relaxed);
         }
         if let Some(pipelining) = tune.pipelining {
-            shared.pipelining.store(pipelining.max(1), Ordering::Relaxed);
+            shared.pipelining.store(pipelining, Ordering::Relaxed);
         }
         if let Some(read) = tune.read {
             let fused = read == shared.streams.target();

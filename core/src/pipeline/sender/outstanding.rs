@@ -26,7 +26,7 @@ pub(crate) enum Tag {
 }
 
 impl Tag {
-    fn ends_chunk(&self) -> bool {
+    pub(crate) fn ends_chunk(&self) -> bool {
         matches!(self, Self::Data { last: true, .. } | Self::Pack(_))
     }
 }

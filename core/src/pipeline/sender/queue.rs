@@ -233,8 +233,11 @@ impl State {
         Some(Unit::Chunk(file, first.start..end))
     }
 
-    /// The chunk size of this moment: near the end of the work it shrinks so that no stream idles while another finishes a large one.
+    /// The chunk size of this moment: all of a file where it may be in flight only once; near the end of the work it shrinks so that no stream idles while another finishes a large one.
     fn chunk(&self, cut: Cut) -> u64 {
+        if cut.parallelism == 1 {
+            return u64::MAX;
+        }
         if !self.complete {
             return cut.chunk;
         }
@@ -348,10 +351,20 @@ mod tests {
     fn parallelism_bounds_the_chunks_of_one_file() {
         let queue = Queue::default();
         queue.add_file(file(1, 64 << 20), std::iter::once(0..64 << 20).collect());
-        let cut = Cut { parallelism: 1, ..cut(1 << 20) };
+        let cut = Cut { parallelism: 2, ..cut(1 << 20) };
+        assert!(matches!(queue.take(cut, Duration::ZERO), Next::Unit(_)));
         let Next::Unit(Unit::Chunk(file, _)) = queue.take(cut, Duration::ZERO) else { panic!() };
         assert!(matches!(queue.take(cut, Duration::ZERO), Next::Nothing));
         file.in_flight.fetch_sub(1, Ordering::Relaxed);
         assert!(matches!(queue.take(cut, Duration::ZERO), Next::Unit(_)));
+    }
+
+    #[test]
+    fn without_parallelism_a_file_is_one_chunk() {
+        let queue = Queue::default();
+        queue.add_file(file(1, 64 << 20), std::iter::once(0..64 << 20).collect());
+        queue.complete();
+        let cut = Cut { parallelism: 1, ..cut(1 << 20) };
+        assert!(matches!(queue.take(cut, Duration::ZERO), Next::Unit(Unit::Chunk(_, range)) if range == (0..64 << 20)));
     }
 }

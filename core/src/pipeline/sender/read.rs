@@ -175,9 +175,10 @@ fn read_small(shared: &Shared, item: &mut PackItem, content: &mut Vec<u8>) -> Re
         if size > SMALL {
             return Ok(Small::Grown);
         }
-        content.resize(usize::try_from(size).unwrap_or(0) + 1, 0);
+        content.resize(usize::try_from(size).unwrap_or(0), 0);
         let read = reader.read_at(0, content)?;
         content.truncate(read);
+        // A look after the reading shows growth too, so nothing needs to be read behind the end.
         let now = reader.stat()?;
         if read as u64 == size && same_state(&now, &item.entry) {
             describe(shared, &mut item.header, content);

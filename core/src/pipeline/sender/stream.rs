@@ -20,7 +20,7 @@ const PING_EVERY: Duration = Duration::from_secs(20);
 /// How many files a stream remembers having opened; forgetting one only costs a second `Open`.
 const OPENED_KEPT: usize = 4096;
 
-/// Sends on one stream until it is surplus, the session is complete, or it breaks; what it had not delivered goes to the others.
+/// Sends on one stream until it is surplus or used up, the session is complete, or it breaks; what it had not delivered goes to the others.
 pub(crate) fn run(shared: &Shared, number: u16, sink: Box<dyn FrameSink>) -> Result<()> {
     let _worker = shared.network.worker();
     let mut stream = Stream { shared, number, sink, opened: HashSet::new(), reading: None, last_sent: Instant::now() };
@@ -60,7 +60,13 @@ impl Stream<'_> {
                 fused_worker = fused.then(|| shared.read.worker());
             }
             match self.next(fused) {
-                Some(tagged) => self.send(tagged)?,
+                Some(tagged) => {
+                    let used_up = tagged.1.ends_chunk() && shared.pipelining.load(Ordering::Relaxed) == 0;
+                    self.send(tagged)?;
+                    if used_up {
+                        return self.sink.finish();
+                    }
+                }
                 None => self.keep_alive()?,
             }
         }
@@ -74,7 +80,7 @@ impl Stream<'_> {
             }
             self.reading = None;
         }
-        if shared.outstanding.chunks(self.number) >= usize::from(shared.pipelining.load(Ordering::Relaxed)) {
+        if shared.outstanding.chunks(self.number) >= usize::from(shared.pipelining.load(Ordering::Relaxed).max(1)) {
             shared.stop.wait(Duration::from_millis(1));
             return None;
         }
