@@ -33,7 +33,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Copied:
-    """What one copy took. Where `slower` is set, it was stopped at `wall_s`, and its goodput is below `bytes / wall_s`."""
+    """What one copy took; one that is `slower` was stopped at `wall_s`, and its goodput is below what that makes."""
 
     bytes: int
     files: int

@@ -17,7 +17,7 @@ ORDER = ("bars-cloudlab", "peers", "cpu", "tiny-4k", "ablation", "timeline")
 OWN_VERSIONS = ("edt", "rustc", "c++", "python")
 
 
-def write_page() -> None:
+def write() -> None:
     """Writes RESULTS.md from all JSON files."""
     text = [
         "# Results",
@@ -33,7 +33,9 @@ def write_page() -> None:
 def documents() -> list[dict[str, Any]]:
     """What every experiment found, in the order of the page."""
     found = [json.loads(file.read_text()) for file in sorted(FOLDER.glob("*.json")) if file.name != "settings.json"]
-    return sorted(found, key=lambda document: ORDER.index(document["name"]) if document["name"] in ORDER else len(ORDER))
+    return sorted(
+        found, key=lambda document: ORDER.index(document["name"]) if document["name"] in ORDER else len(ORDER)
+    )
 
 
 def section(document: dict[str, Any]) -> list[str]:
@@ -54,7 +56,11 @@ def section(document: dict[str, Any]) -> list[str]:
     if others:
         text += ["", "Peers: " + "; ".join(f"{name}: {version}" for name, version in others.items()) + "."]
     if document["figures"]:
-        text += ["", "| what | median | min | max | runs | bar | met |", "| --- | ---: | ---: | ---: | ---: | --- | --- |"]
+        text += [
+            "",
+            "| what | median | min | max | runs | bar | met |",
+            "| --- | ---: | ---: | ---: | ---: | --- | --- |",
+        ]
         text += [row(figure) for figure in document["figures"]]
     for table in document.get("tables", []):
         text += ["", f"**{table['title']}**", "", line(table["header"]), line(["---"] * len(table["header"]))]

@@ -1,10 +1,17 @@
-"""The paths that a transfer can be measured over, by name: loopback, and those of the emulator."""
+"""The paths that copies are measured over, by name: loopback, and the profiles of the emulator (`edt-path profiles`)."""
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+
+from processes import EDT, Failed, Measured
+
+EMULATOR = Path(os.environ.get("EDT_PATH_BINARY", EDT.parent / "edt-path"))
 
 
 @dataclass(frozen=True)
@@ -17,7 +24,7 @@ class End:
 
 @dataclass(frozen=True)
 class Ends:
-    """Both ends of a path: data goes from near to far. `rate_bps` is the path's rate; `None` where nothing limits it."""
+    """Both ends of a path: data goes from near to far. `rate_bps` is `None` where nothing limits it."""
 
     path: str
     near: End
@@ -32,6 +39,18 @@ LOOPBACK = Ends("loopback", End("127.0.0.1"), End("127.0.0.1"), None, 0.0)
 @contextmanager
 def opened(path: str) -> Iterator[Ends]:
     """Brings up a path, and takes it down at the end."""
-    if path != LOOPBACK.path:
-        raise ValueError(f"no path `{path}`")
-    yield LOOPBACK
+    if path == LOOPBACK.path:
+        yield LOOPBACK
+        return
+    if not EMULATOR.exists():
+        raise Failed(f"`{EMULATOR.name}` is not built: `cargo build --release -p edt-path`")
+    emulator = Measured([EMULATOR, "run", "--profile", path], {})
+    try:
+        ready = json.loads(emulator.line())
+        near, far = (
+            End(ready[end]["address"], ("ip", "netns", "exec", ready[end]["namespace"])) for end in ("near", "far")
+        )
+        parameters = ready["profile"]
+        yield Ends(path, near, far, parameters["rate_bps"], parameters["rtt_ms"])
+    finally:
+        emulator.stop()

@@ -35,7 +35,9 @@ def peers(points: Points) -> list[tuple[str, str]]:
         figure, axes = pyplot.subplots(figsize=(9, 3.6), layout="constrained")
         width = 0.85 / len(tools)
         for index, tool in enumerate(tools):
-            values = [[p["goodput_bps"] / 1e9 for p in chosen if (p["dataset"], p["tool"]) == (d, tool)] for d in datasets]
+            values = [
+                [p["goodput_bps"] / 1e9 for p in chosen if (p["dataset"], p["tool"]) == (d, tool)] for d in datasets
+            ]
             medians = [statistics.median(runs) if runs else 0.0 for runs in values]
             spread = [
                 [median - min(runs, default=0.0) for median, runs in zip(medians, values, strict=True)],

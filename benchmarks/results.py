@@ -1,4 +1,4 @@
-"""What the experiments found: figures, tables and points, kept as JSON with the machine, the commit and the versions."""
+"""What the experiments found, kept as JSON with the machine, the commit and the versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers of peers: started at one end of a path, awaited until they listen, stopped with the CPU time of all they forked."""
+"""Servers of peers: awaited until they listen, and stopped with the CPU time of all that they forked."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Found:
 
 
 def best_of(settings: Sequence[Setting], limit_s: float, measure: Callable[[Setting, float], Copied]) -> Found:
-    """Tries each setting once, each within a limit drawn from the best before it; the first wins if none gets through."""
+    """Tries each setting once, within a limit drawn from the best before it; the first wins if none gets through."""
     best, tried = settings[0], dict.fromkeys((setting.name for setting in settings), 0.0)
     for setting in settings:
         run = measure(setting, limit_s)
@@ -37,7 +37,7 @@ def best_of(settings: Sequence[Setting], limit_s: float, measure: Callable[[Sett
 
 
 class Known:
-    """The best settings that were found, by path, data set and peer; valid for the version of the peer they are from."""
+    """The best settings that were found, by path, data set and peer; for the version of the peer that had them."""
 
     def __init__(self, file: Path) -> None:
         self.file = file

@@ -18,7 +18,11 @@ CONCURRENCY = 8
 
 def run(options: Options) -> Outcome:
     """Interleaves concurrency 8, `auto`, and iperf3 with 8 streams."""
-    tools = (("edt-fixed", fixed(CONCURRENCY)), ("edt", ALL["edt"].settings[0]), ("iperf3", ALL["iperf3"].setting("P 8")))
+    tools = (
+        ("edt-fixed", fixed(CONCURRENCY)),
+        ("edt", ALL["edt"].settings[0]),
+        ("iperf3", ALL["iperf3"].setting("P 8")),
+    )
     names = options.datasets or DATA_SETS
     runs: dict[str, dict[str, list[Copied]]] = {name: {tool: [] for tool, _ in tools} for name in names}
     with workplace() as place, paths.opened("cloudlab") as ends:
@@ -33,8 +37,8 @@ def run(options: Options) -> Outcome:
     assert rate is not None
     return Outcome(
         "bars-cloudlab",
-        "1 Gbit/s, 67 ms, 150 Mbit/s a stream: the whole transfer, from the start of the client process to its end, with "
-        "framing and digests, as a share of the path's rate in IP packets.",
+        "1 Gbit/s, 67 ms, 150 Mbit/s a stream: the whole transfer, from the start of the client process to its end, "
+        "with framing and digests, as a share of the path's rate in IP packets.",
         [figure for name in names for figure in figures(name, runs[name], rate)],
         options.scale,
         points={

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import statistics
+from pathlib import Path
 
 import datasets
 import paths
@@ -13,7 +14,18 @@ from peers import ALL, versions
 from processes import Measured, workplace
 from results import Figure, Outcome, Table, number
 
-TOOLS = ("edt", "edt-tls", "gridftp", "xrdcp", "xrdcp-adler32", "rclone-webdav", "rclone-sftp", "rsync", "aria2", "iperf3")
+TOOLS = (
+    "edt",
+    "edt-tls",
+    "gridftp",
+    "xrdcp",
+    "xrdcp-adler32",
+    "rclone-webdav",
+    "rclone-sftp",
+    "rsync",
+    "aria2",
+    "iperf3",
+)
 PATHS = ("loopback", "cloudlab")
 DATA_SETS = ("large", "small")
 UNLIMITED_BPS = 4e9
@@ -78,7 +90,7 @@ def copy_cost(bench: Bench, data: Data) -> float:
     """CPU seconds per GB of `cp` from one directory to another."""
     target = bench.place.empty("copied")
     # `--reflink=never`: every byte is to be moved.
-    command = ["cp", "-r", "--reflink=never", data.path, target]
+    command: list[str | Path] = ["cp", "-r", "--reflink=never", data.path, target]
     cost = Measured(command, {}, talks=False).end()
     shutil.rmtree(target)
     return cost.cpu_s / (data.size.bytes / 1e9)
@@ -96,9 +108,7 @@ def bars(label: str, runs: dict[str, list[Copied]], copies: list[float]) -> list
         if ALL[tool].checks_integrity and not tool.startswith("edt") and all(complete(run) for run in each)
     ]
     if checked:
-        ratios = [
-            run.cpu_s_per_gb / min(each[index].cpu_s_per_gb for each in checked) for index, run in enumerate(own)
-        ]
+        ratios = [run.cpu_s_per_gb / min(each[index].cpu_s_per_gb for each in checked) for index, run in enumerate(own)]
         found.append(Figure(f"{label}: edt / the cheapest peer that checks integrity", "", ratios, at_most=1.0))
     limit = runs.get("iperf3", [])
     if limit and all(complete(run) for run in limit):

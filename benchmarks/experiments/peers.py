@@ -112,10 +112,7 @@ def bars(cell: Cell) -> list[Figure]:
 def goodputs(cells: list[Cell]) -> Table:
     """The median of each tool in Mbit/s, with the smallest and the largest."""
     tools = [tool for tool in TOOLS if any(tool in cell.runs for cell in cells)]
-    rows = [
-        [cell.path, cell.dataset, *(spread(cell.runs.get(tool, [])) for tool in tools)]
-        for cell in cells
-    ]
+    rows = [[cell.path, cell.dataset, *(spread(cell.runs.get(tool, [])) for tool in tools)] for cell in cells]
     return Table("Goodput in Mbit/s: median (smallest to largest)", ["path", "data set", *tools], rows)
 
 

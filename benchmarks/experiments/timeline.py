@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import datasets
 import paths
 from bench import Bench, Options
@@ -23,7 +25,7 @@ def run(options: Options) -> Outcome:
         bench = Bench("timeline", options, place)
         for path in options.paths or (PATHS[:1] if options.quick else PATHS):
             with paths.opened(path) as ends:
-                points[path] = bench.points.measured(path, lambda ends=ends: followed(bench, ends, seconds))  # type: ignore[misc]
+                points[path] = bench.points.measured(path, partial(followed, bench, ends, seconds))
     return Outcome(
         "timeline",
         "What `edt cp --report` says of every interval: bytes that left the network stage, and streams in use.",

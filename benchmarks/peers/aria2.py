@@ -53,6 +53,4 @@ class Aria2(Peer):
 
     def copy(self, job: Job, setting: Setting) -> Measured:
         quiet = ("--no-conf", "--quiet", "--file-allocation=none", "--auto-file-renaming=false")
-        return job.start(
-            job.ends.far, "aria2c", *quiet, *setting.options, "-d", job.target, "-i", job.scratch / "urls"
-        )
+        return job.start(job.ends.far, "aria2c", *quiet, *setting.options, "-d", job.target, "-i", job.scratch / "urls")
