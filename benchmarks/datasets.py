@@ -57,7 +57,7 @@ def small(scale: float) -> Iterator[File]:
 
 
 def mixed(scale: float) -> Iterator[File]:
-    """2 files of 192 MiB, 24 of 8 to 32 MiB, 1,024 of 100 to 512 KiB; `scale` changes the sizes of two, else numbers."""
+    """2 files of 192 MiB, 24 of 8 to 32 MiB, 1,024 of 100 to 512 KiB; `scale` changes sizes of two, else numbers."""
     sizes = random.Random("mixed sizes")
     yield from equal("large", 2, whole(192 * MIB * scale))
     for number in range(whole(24 * scale)):

@@ -1,4 +1,4 @@
-"""The paths that copies are measured over, by name: loopback, and the profiles of the emulator (`edt-path profiles`)."""
+"""The paths that copies are measured over, by name: loopback, and the profiles of the emulator (`edt-path`)."""
 
 from __future__ import annotations
 
@@ -53,4 +53,5 @@ def opened(path: str) -> Iterator[Ends]:
         parameters = ready["profile"]
         yield Ends(path, near, far, parameters["rate_bps"], parameters["rtt_ms"])
     finally:
-        emulator.stop()
+        if emulator in Measured.running:
+            emulator.stop()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import socket
+from pathlib import Path
 
-from peers.peer import DAEMON_USER, Job, Peer, Setting
+from paths import End
+from peers.peer import DAEMON_USER, Job, Peer, Setting, path_to
 from processes import Measured
 from servers import Server
 
@@ -32,8 +35,9 @@ class GridFtp(Peer):
             interfaces = ("-control-interface", end.address, "-data-interface", end.address)
             quiet = ("-log-level", "error", "-logfile", job.scratch / f"gridftp-{port}.log")
             access = ("-allow-anonymous", "-anonymous-user", DAEMON_USER)
-            program = "globus-gridftp-server"
-            servers.append(job.serve(end, port, program, "-port", str(port), *access, *interfaces, *quiet))
+            program = path_to("globus-gridftp-server")
+            command = (program, "-port", str(port), *access, *interfaces, *quiet)
+            servers.append(job.serve(end, port, *with_names(job, end), *command))
         return servers
 
     def copy(self, job: Job, setting: Setting) -> Measured:
@@ -43,4 +47,16 @@ class GridFtp(Peer):
                 (job.ends.near, job.ends.far), job.ports, (job.source, job.target), strict=True
             )
         )
-        return job.start(job.ends.near, "globus-url-copy", *setting.options, "-r", "-cd", near, far)
+        command = (path_to("globus-url-copy"), *setting.options, "-r", "-cd", near, far)
+        return job.start(job.ends.near, *with_names(job, job.ends.near), *command)
+
+
+def with_names(job: Job, end: End) -> tuple[str | Path, ...]:
+    """Words before a command that name both ends for it alone: GridFTP looks up addresses, and its own host's name."""
+    if not end.prefix:
+        return ()
+    hosts = job.scratch / f"hosts-{end.address}"
+    names = {job.ends.near.address: "near", job.ends.far.address: "far"}
+    names[end.address] += f" {socket.gethostname()}"
+    hosts.write_text("127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for address, name in names.items()))
+    return ("unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', hosts)
