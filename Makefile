@@ -9,17 +9,21 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-RUST := Cargo.toml Cargo.lock clippy.toml $(shell find core python -name '*.rs' -o -name Cargo.toml -o -name '*.bin' -o -name '*.hex' 2>/dev/null)
+RUST := Cargo.toml Cargo.lock clippy.toml $(shell find core python benchmarks/path -name '*.rs' -o -name Cargo.toml -o -name '*.bin' -o -name '*.hex' 2>/dev/null)
 PACKAGE := pyproject.toml README.md $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed 2>/dev/null)
 # Each call of mypy takes files of one folder, because `conftest` exists in more than one.
 MYPY := $(BIN)/mypy --strict
 
 .PHONY: build demo test test-long bench docs fmt lint clean
 
-build: target/release/edt $(VENV)/.package
+build: target/release/edt target/release/edt-path $(VENV)/.package
 
 target/release/edt: $(RUST)
 	cargo build --release --locked -p edt-cli
+	@touch $@
+
+target/release/edt-path: $(RUST)
+	cargo build --release --locked -p edt-path
 	@touch $@
 
 $(VENV)/.made:

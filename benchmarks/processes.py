@@ -141,9 +141,15 @@ class Workplace:
         directory.mkdir(parents=True)
         return directory
 
-    def serve(self, directory: Path, *options: str) -> tuple[Measured, int]:
-        """Starts `edt serve` on a free port, and returns it with the port."""
-        server = Measured([EDT, "serve", "--listen", "127.0.0.1:0", *options, directory], self.environment)
+    def serve(
+        self, directory: Path, *options: str, host: str = "127.0.0.1", within: Sequence[str] = ()
+    ) -> tuple[Measured, int]:
+        """Starts `edt serve` on a free port of `host`, and returns it with the port.
+
+        `within` is put before the command, to run it in a network namespace.
+        """
+        command: list[str | Path] = [*within, EDT, "serve", "--listen", f"{host}:0", *options, directory]
+        server = Measured(command, self.environment)
         return server, port_of(server.line())
 
     def copy(self, *words: str | Path, talks: bool = False) -> Measured:

@@ -7,11 +7,13 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
+from emulated import Path as EmulatedPath
+from emulated import missing
 from harness import Edt, Server
 
 
@@ -51,6 +53,15 @@ def serve(edt: Edt, scratch: Path) -> Iterator[Callable[..., Server]]:
 def server(serve: Callable[..., Server]) -> Server:
     """A server whose root is `served` in the scratch directory."""
     return serve()
+
+
+@pytest.fixture
+def emulated_path() -> Iterator[Callable[..., EmulatedPath]]:
+    """Starts emulated paths, by profile and overrides; the test is skipped where there can be none."""
+    if reason := missing():
+        pytest.skip(f"no path can be emulated here: {reason}")
+    with ExitStack() as paths:
+        yield lambda *profile, **overrides: paths.enter_context(EmulatedPath.start(*profile, **overrides))
 
 
 @pytest.fixture

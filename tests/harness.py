@@ -130,9 +130,14 @@ class Edt:
 class Server:
     """A real `edt serve` process that can be killed and started again on the same port."""
 
-    def __init__(self, edt: Edt, root: Path, *options: str) -> None:
+    def __init__(
+        self, edt: Edt, root: Path, *options: str, host: str = "127.0.0.1", within: Sequence[str] = ()
+    ) -> None:
+        """`host` is the address to listen on; `within` is put before the command, to run it in a network namespace."""
         self.edt = edt
         self.root = root
+        self.host = host
+        self.within = within
         self.options = options
         self.port = 0
         self.start()
@@ -140,7 +145,8 @@ class Server:
     def start(self) -> None:
         """Starts the process, on the port it had before if it had one."""
         self.log = (self.root.parent / f"{self.root.name}.log").open("ab")
-        command = [str(EDT), "serve", "--listen", f"127.0.0.1:{self.port}", *self.options, str(self.root)]
+        listen = f"{self.host}:{self.port}"
+        command = [*self.within, str(EDT), "serve", "--listen", listen, *self.options, str(self.root)]
         self.process = subprocess.Popen(
             command, env=self.edt.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log
         )
@@ -151,7 +157,7 @@ class Server:
 
     def url(self, path: str = "", *, port: int | None = None) -> str:
         """The URL of a path below the root."""
-        return f"edt://127.0.0.1:{port or self.port}/{path}"
+        return f"edt://{self.host}:{port or self.port}/{path}"
 
     def errors(self) -> str:
         """What it wrote to standard error."""

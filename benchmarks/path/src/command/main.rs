@@ -4,6 +4,9 @@ mod arguments;
 #[cfg(target_os = "linux")]
 mod run;
 
+use std::io::{ErrorKind, Write as _};
+
+use anyhow::Context as _;
 use clap::Parser as _;
 use edt_path::Profile;
 
@@ -36,9 +39,15 @@ fn run(arguments: &arguments::Run) -> anyhow::Result<u8> {
 
 /// Prints every profile, one JSON object per line.
 fn profiles() -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
     for Profile { name, source, options } in Profile::all() {
         let parameters = options.validated()?;
-        println!("{}", serde_json::json!({"profile": name, "source": source, "parameters": parameters}));
+        let line = serde_json::json!({"profile": name, "source": source, "parameters": parameters});
+        match writeln!(out, "{line}") {
+            // A reader that has seen enough is no failure.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
+            written => written.context("could not print the profiles")?,
+        }
     }
     Ok(())
 }

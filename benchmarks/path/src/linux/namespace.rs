@@ -26,8 +26,7 @@ impl Namespace {
     /// Makes an empty namespace.
     pub(super) fn make(name: &str) -> Result<Self, Error> {
         ip(&["netns", "add", name], "")?;
-        let namespace = Self { name: name.to_owned() };
-        Ok(namespace)
+        Ok(Self { name: name.to_owned() })
     }
 
     /// Makes the TUN device in it.
@@ -45,15 +44,17 @@ impl Namespace {
              address add {own}/32 dev {DEVICE}\n\
              route add {other}/32 dev {DEVICE} src {own} congctl {congestion}\n"
         );
-        ip(&["-n", &self.name, "-batch", "-"], &commands)?;
-        self.forget_metrics()
+        self.quieten()?;
+        ip(&["-n", &self.name, "-batch", "-"], &commands)
     }
 
-    /// Asks TCP not to remember paths, so that no run teaches the next; without effect where the control cannot be written.
-    fn forget_metrics(&self) -> Result<(), Error> {
-        let path = Path::new("/run/netns").join(&self.name);
-        super::tun::inside(&path, || {
-            let _ = fs::write("/proc/sys/net/ipv4/tcp_no_metrics_save", "1");
+    /// Asks TCP not to remember paths, so that no run teaches the next, and turns IPv6 off, so that no packet of its own is counted.
+    /// Without effect where the system's controls cannot be written.
+    fn quieten(&self) -> Result<(), Error> {
+        super::tun::inside(&Path::new("/run/netns").join(&self.name), || {
+            for control in ["ipv4/tcp_no_metrics_save", "ipv6/conf/all/disable_ipv6"] {
+                let _ = fs::write(Path::new("/proc/sys/net").join(control), "1");
+            }
             Ok(())
         })
     }
