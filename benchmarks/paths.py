@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
-from processes import EDT, Failed, Measured
-
-EMULATOR = Path(os.environ.get("EDT_PATH_BINARY", EDT.parent / "edt-path"))
+import emulated
 
 
 @dataclass(frozen=True)
@@ -42,16 +37,7 @@ def opened(path: str) -> Iterator[Ends]:
     if path == LOOPBACK.path:
         yield LOOPBACK
         return
-    if not EMULATOR.exists():
-        raise Failed(f"`{EMULATOR.name}` is not built: `cargo build --release -p edt-path`")
-    emulator = Measured([EMULATOR, "run", "--profile", path], {})
-    try:
-        ready = json.loads(emulator.line())
-        near, far = (
-            End(ready[end]["address"], ("ip", "netns", "exec", ready[end]["namespace"])) for end in ("near", "far")
-        )
-        parameters = ready["profile"]
-        yield Ends(path, near, far, parameters["rate_bps"], parameters["rtt_ms"])
-    finally:
-        if emulator in Measured.running:
-            emulator.stop()
+    with emulated.Path.start(path) as running:
+        near = End(running.near.address, tuple(running.command("near", [])))
+        far = End(running.far.address, tuple(running.command("far", [])))
+        yield Ends(path, near, far, running.profile["rate_bps"], running.profile["rtt_ms"])

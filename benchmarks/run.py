@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -39,6 +40,8 @@ EXPERIMENTS: dict[str, Callable[[Options], results.Outcome]] = {
 
 def main() -> int:
     arguments = parser().parse_args()
+    # So that servers and paths are taken down when the benchmarks are asked to end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if arguments.install:
         peers.install(list(arguments.tools or peers.ALL))
     options = Options(
