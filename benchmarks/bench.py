@@ -22,6 +22,12 @@ CACHE_BYTES = 6 << 30
 KEPT = FOLDER / "tmp"
 """Where finished points are kept until the experiment ends, and after."""
 
+SEARCH_S = 2.0
+"""How long a copy at the path's rate takes in a search."""
+SEARCH_LIMIT_S = 15.0
+UNLIMITED_BPS = 4e9
+"""What data sets are scaled by where the path has no rate."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -84,22 +90,30 @@ class Bench:
 
         return Copied(**self.points.measured(key, measure))
 
-    def best(self, ends: paths.Ends, peer: Peer, data: Data, limit_s: float) -> Setting:
-        """The best setting of a peer there: a known one, or what a search over all of them finds now."""
+    def best(self, ends: paths.Ends, peer: Peer, name: str) -> Setting:
+        """The best setting of a peer there: a known one, or what a search over all of them finds now.
+
+        A quick run searches only if it is told to, and otherwise leaves a peer of which nothing is known as it comes.
+        """
+        default = peer.settings[0]
         if len(peer.settings) == 1:
-            return peer.settings[0]
-        key, version = f"{ends.path} {data.name} {peer.name}", peers.versions([peer.name])[peer.name]
+            return default
+        key, version = f"{ends.path} {name} {peer.name}", peers.versions([peer.name])[peer.name]
         setting = None if self.options.search else self.known.setting(key, peer, version)
-        if setting:
-            return setting
-        prefix = f"search {key}"
+        if setting or (self.options.quick and not self.options.search):
+            return setting or default
+        data = self.data(name, self.scale(ends, name, min(SEARCH_S, self.options.seconds or SEARCH_S)))
         found = best_of(
             peer.settings,
-            limit_s,
-            lambda each, limit: self.copy(f"{prefix} {each.name}", ends, peer, each, data, limit),
+            SEARCH_LIMIT_S,
+            lambda each, limit: self.copy(f"search {key} {each.name}", ends, peer, each, data, limit),
         )
         self.known.learn(key, version, found)
         return found.best
+
+    def scale(self, ends: paths.Ends, name: str, seconds: float) -> float:
+        """The scale at which a copy at the path's rate takes so long."""
+        return datasets.scale_for(name, seconds * (ends.rate_bps or UNLIMITED_BPS) / 8)
 
 
 def rotated(peers_in_turn: list[Peer], repetition: int) -> list[Peer]:

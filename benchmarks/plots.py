@@ -15,6 +15,7 @@ import matplotlib.pyplot as pyplot
 from results import FOLDER
 
 COLOURS = matplotlib.colormaps["tab20"].colors  # type: ignore[attr-defined]
+VARIANTS = {"CC": "tab:blue", "P-CC": "tab:orange", "PP-CC": "tab:green", "P-PP-CC": "black"}
 Points = dict[str, dict[str, Any]]
 
 
@@ -69,9 +70,9 @@ def ablation(points: Points) -> list[tuple[str, str]]:
                 statistics.median(p["goodput_bps"] / 1e6 for p in runs if p["concurrency"] == step) for step in steps
             ]
             if variant == "auto":
-                axes.axhline(medians[0], color="red", ls="--", lw=1.2, label="edt auto")
+                axes.axhline(medians[0], color="red", ls="--", lw=1.2, label="auto")
             else:
-                axes.plot(steps, medians, marker="o", ms=3, lw=1, label=variant)
+                axes.plot(steps, medians, marker="o", ms=3, lw=1, label=variant, color=VARIANTS[variant])
         axes.set_title(name, fontsize=9)
         axes.set_xlabel("concurrency")
         axes.set_ylim(bottom=0)
@@ -87,15 +88,15 @@ def timeline(points: Points) -> list[tuple[str, str]]:
     )
     for axes, point in zip(rows[:, 0], points.values(), strict=True):
         samples = point["timeline"]
-        times = [sample["elapsed_s"] for sample in samples]
-        axes.plot(times, [8 * sample["throughput"] / 1e6 for sample in samples], color="tab:blue", lw=1.2)
+        edges = [0.0, *(sample["elapsed_s"] for sample in samples)]
+        axes.stairs([8 * sample["throughput"] / 1e6 for sample in samples], edges, color="tab:blue", lw=1.4)
         if point["rate_bps"]:
             axes.axhline(point["rate_bps"] / 1e6, color="black", lw=0.7, ls="--")
         axes.set_ylim(bottom=0)
         axes.set_ylabel("Mbit/s", color="tab:blue")
         axes.set_title(point["path"], fontsize=9, loc="left")
         streams = axes.twinx()
-        streams.step(times, [sample["concurrency"] for sample in samples], where="pre", color="tab:red", lw=1)
+        streams.stairs([sample["concurrency"] for sample in samples], edges, color="tab:red", lw=1)
         streams.set_ylim(bottom=0)
         streams.set_ylabel("streams", color="tab:red")
     rows[-1, 0].set_xlabel("seconds")

@@ -6,7 +6,6 @@ import shutil
 import statistics
 from pathlib import Path
 
-import datasets
 import paths
 from bench import Bench, Options, rotated
 from copies import Copied, Data
@@ -28,7 +27,6 @@ TOOLS = (
 )
 PATHS = ("loopback", "cloudlab")
 DATA_SETS = ("large", "small")
-UNLIMITED_BPS = 4e9
 LARGE = "large"
 """The data set in which the work for a file does not count."""
 
@@ -48,7 +46,14 @@ def run(options: Options) -> Outcome:
                 for name in options.datasets or DATA_SETS:
                     runs, copies = measure(bench, ends, name)
                     figures += bars(f"{path}, {name}", runs, copies)
-                    rows.append([path, name, *(spread(runs.get(tool, [])) for tool in TOOLS), f"{middle(copies):.2f}"])
+                    rows.append(
+                        [
+                            path,
+                            name,
+                            *(spread(runs.get(tool, [])) for tool in TOOLS),
+                            f"{statistics.median(copies):.2f}",
+                        ]
+                    )
                     points |= {
                         f"{path} {name} {tool} {index}": run.record()
                         for tool, each in runs.items()
@@ -71,10 +76,10 @@ def run(options: Options) -> Outcome:
 def measure(bench: Bench, ends: paths.Ends, name: str) -> tuple[dict[str, list[Copied]], list[float]]:
     """The runs of all tools, and what `cp` took per GB in the same repetitions."""
     seconds = bench.options.seconds or (2.0 if bench.options.quick else 8.0)
-    data = bench.data(name, datasets.scale_for(name, seconds * (ends.rate_bps or UNLIMITED_BPS) / 8))
     limit_s = 5 * seconds + 10
     tools = bench.tools(TOOLS)
-    settings = {peer.name: bench.best(ends, peer, data, limit_s) for peer in tools}
+    settings = {peer.name: bench.best(ends, peer, name) for peer in tools}
+    data = bench.data(name, bench.scale(ends, name, seconds))
     runs: dict[str, list[Copied]] = {}
     copies = []
     for repetition in range(bench.options.repetitions or 3):
@@ -129,7 +134,3 @@ def spread(runs: list[Copied]) -> str:
     """The median of the runs that got to their end."""
     values = [run.cpu_s_per_gb for run in runs if complete(run)]
     return number(statistics.median(values)) if values else "-"
-
-
-def middle(values: list[float]) -> float:
-    return statistics.median(values)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass, field
 
-import datasets
 import paths
 from bench import Bench, Options, rotated
 from copies import Copied
@@ -24,8 +23,6 @@ OWN = ("edt", "edt-fixed", "edt-tls", "iperf3")
 """What edt is not compared with: itself, and the limit."""
 SLOW = ("rclone-sftp", "rsync")
 """What edt has to be five times as fast as on small files at 67 ms."""
-UNLIMITED_BPS = 4e9
-"""What data sets are scaled by where the path has no rate."""
 
 
 @dataclass
@@ -67,14 +64,15 @@ def run(options: Options) -> Outcome:
 
 def measure(bench: Bench, ends: paths.Ends, name: str, repetitions: int) -> Cell:
     """Finds the best settings, then lets all tools run in turn, as often as asked for."""
-    seconds = bench.options.seconds or (2.0 if bench.options.quick else 5.0)
-    scale = datasets.scale_for(name, seconds * (ends.rate_bps or UNLIMITED_BPS) / 8)
-    data = bench.data(name, scale)
+    seconds = bench.options.seconds or (2.0 if bench.options.quick else 4.0)
+    scale = bench.scale(ends, name, seconds)
     limit_s = 4 * seconds + 8
     cell = Cell(ends.path, name, ends.rate_bps)
     tools = bench.tools(TOOLS)
     for peer in tools:
-        cell.settings[peer.name] = bench.best(ends, peer, data, limit_s)
+        cell.settings[peer.name] = bench.best(ends, peer, name)
+    # After the search, which needs data of its own.
+    data = bench.data(name, scale)
     for repetition in range(repetitions):
         for peer in rotated(tools, repetition):
             runs = cell.runs.setdefault(peer.name, [])

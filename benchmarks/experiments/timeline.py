@@ -6,7 +6,7 @@ from functools import partial
 
 import datasets
 import paths
-from bench import Bench, Options
+from bench import UNLIMITED_BPS, Bench, Options
 from copies import copied, timeline
 from peers import ALL, versions
 from peers.peer import DEFAULT
@@ -38,7 +38,7 @@ def run(options: Options) -> Outcome:
 
 def followed(bench: Bench, ends: paths.Ends, seconds: float) -> Point:
     """One copy of files of 16 MiB that takes about that long at the path's rate."""
-    wanted = seconds * (ends.rate_bps or 4e9) / 8
+    wanted = seconds * (ends.rate_bps or UNLIMITED_BPS) / 8
     data = bench.data("uniform", wanted / datasets.size_of("uniform").bytes)
     run = copied(bench.place, ends, ALL["edt"], DEFAULT, data, 10 * seconds)
     if run.failed or run.slower:

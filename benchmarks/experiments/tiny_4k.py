@@ -26,6 +26,8 @@ def run(options: Options) -> Outcome:
                 key = f"{ends.path} {repetition}"
                 runs[ends.path].append(bench.copy(key, ends, ALL["edt"], DEFAULT, data, LIMIT_S))
     speeds = {path: [0.0 if run.failed else run.files / run.wall_s for run in each] for path, each in runs.items()}
+    assert far.rate_bps is not None
+    carried = far.rate_bps / 8 * data.size.files / data.size.bytes
     shares = [there / here if here else 0.0 for there, here in zip(speeds["open"], speeds["loopback"], strict=True)]
     return Outcome(
         "tiny-4k",
@@ -35,8 +37,13 @@ def run(options: Options) -> Outcome:
             Figure("loopback: files per second", "", speeds["loopback"]),
             Figure("1 Gbit/s, 67 ms: files per second", "", speeds["open"]),
             Figure("1 Gbit/s, 67 ms / loopback", "", shares, at_least=BAR),
+            Figure("1 Gbit/s, 67 ms / what its rate carries", "", [there / carried for there in speeds["open"]]),
         ],
         options.scale,
+        [
+            f"At 4 KiB a file the path's rate carries {carried:,.0f} files per second and no more, whatever loopback "
+            "reaches."
+        ],
         points={f"{path} {index}": run.record() for path, each in runs.items() for index, run in enumerate(each)},
         versions=versions(["edt"]),
     )

@@ -1,4 +1,4 @@
-"""XRootD: `xrdcp -r` to an `xrootd` server, with and without checksums."""
+"""XRootD: `xrdcp -r` from an `xrootd` server, with and without checksums."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from servers import Server
 
 
 class XRootD(Peer):
-    """`xrdcp` to a server without authentication or encryption."""
+    """`xrdcp` pulls from a server without authentication or encryption: only then do its streams carry data (`-S`)."""
 
     programs = ("xrdcp", "xrootd")
     packages = ("xrootd-client", "xrootd-server")
     version = ("xrdcp", "--version")
     settings = (
         Setting("default"),
-        Setting("parallel 4", ("--parallel", "4")),
         Setting("parallel 4 S 4", ("--parallel", "4", "-S", "4")),
-        Setting("parallel 16", ("--parallel", "16")),
+        Setting("parallel 4 S 15", ("--parallel", "4", "-S", "15")),
+        Setting("parallel 16 S 8", ("--parallel", "16", "-S", "8")),
+        Setting("parallel 64 S 8", ("--parallel", "64", "-S", "8")),
         Setting("parallel 64", ("--parallel", "64")),
     )
 
@@ -33,26 +34,24 @@ class XRootD(Peer):
     def serve(self, job: Job) -> list[Server]:
         state = job.scratch / "xrootd"
         state.mkdir()
-        for directory in (state, job.target):
-            shutil.chown(directory, DAEMON_USER)
+        shutil.chown(state, DAEMON_USER)
         port = job.ports[0]
         configuration = state / "xrootd.cfg"
         configuration.write_text(
-            f"xrd.port {port}\nall.export {job.target}\nall.adminpath {state}\nall.pidpath {state}\n"
+            f"xrd.port {port}\nall.export {job.source}\nall.adminpath {state}\nall.pidpath {state}\n"
             "xrootd.chksum adler32\nxrootd.async off\n"
         )
         log = ("-l", state / "xrootd.log", "-n", "bench")
-        command = ("xrootd", "-R", DAEMON_USER, "-c", configuration, *log)
-        return [job.serve(job.ends.far, port, *command)]
+        return [job.serve(job.ends.near, port, "xrootd", "-R", DAEMON_USER, "-c", configuration, *log)]
 
     def copy(self, job: Job, setting: Setting) -> Measured:
-        url = f"root://{job.ends.far.address}:{job.ports[0]}/{job.target}/"
-        checksum = ("--cksum", f"{self.checksum}:source") if self.checksum else ()
-        return job.start(job.ends.near, "xrdcp", "-r", "-s", "-N", *checksum, *setting.options, job.source, url)
+        url = f"root://{job.ends.near.address}:{job.ports[0]}/{job.source}/"
+        checksum = ("--cksum", self.checksum) if self.checksum else ()
+        return job.start(job.ends.far, "xrdcp", "-r", "-s", "-N", *checksum, *setting.options, url, f"{job.target}/")
 
     def landed(self, job: Job) -> Path:
         return job.target / job.source.name
 
 
-PLAIN = XRootD("xrdcp", "`xrdcp -r`, not encrypted, no digests", checksum=None)
-CHECKED = XRootD("xrdcp-adler32", "`xrdcp -r --cksum adler32:source`, not encrypted", checksum="adler32")
+PLAIN = XRootD("xrdcp", "`xrdcp -r`, a pull, not encrypted, no digests", checksum=None)
+CHECKED = XRootD("xrdcp-adler32", "`xrdcp -r --cksum adler32`, a pull, not encrypted", checksum="adler32")
