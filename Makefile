@@ -1,4 +1,4 @@
-# The only command list of the project: make demo | test | test-long | bench | docs | fmt | lint | build | clean
+# The only command list of the project: make demo | test | test-long | bench | bench-full | docs | fmt | lint | build | clean
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -14,7 +14,7 @@ PACKAGE := pyproject.toml README.md $(shell find python -name '*.py' -o -name '*
 # Each call of mypy takes files of one folder, because `conftest` exists in more than one.
 MYPY := $(BIN)/mypy --strict
 
-.PHONY: build demo test test-long bench docs fmt lint clean
+.PHONY: build demo test test-long bench bench-full docs fmt lint clean
 
 build: target/release/edt target/release/edt-path $(VENV)/.package
 
@@ -48,7 +48,10 @@ test-long: build
 	$(BIN)/python -m pytest tests/long
 
 bench: build
-	$(BIN)/python benchmarks/engine.py all
+	$(BIN)/python benchmarks/run.py all
+
+bench-full: build
+	$(BIN)/python benchmarks/run.py all --full --resume
 
 docs: build
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --workspace
@@ -65,7 +68,7 @@ lint: $(VENV)/.package
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(MYPY) python/edt
-	$(MYPY) benchmarks/*.py
+	$(MYPY) benchmarks/*.py benchmarks/peers/*.py benchmarks/experiments/*.py
 	$(MYPY) tests/*.py tests/long/*.py
 	$(MYPY) tests/python/*.py
 	$(MYPY) examples/*.py

@@ -9,9 +9,10 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,15 +24,24 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Cost:
-    """What a process cost: wall time, CPU time of user and system, and its peak of resident memory."""
+    """What a process and the descendants it waited for cost: wall time, CPU time, and the peak of resident memory."""
 
     wall_s: float
-    cpu_s: float
+    user_s: float
+    system_s: float
     peak_mib: float
+
+    @property
+    def cpu_s(self) -> float:
+        return self.user_s + self.system_s
 
 
 class Failed(RuntimeError):
     """A process ended with another status than expected."""
+
+
+class TooSlow(RuntimeError):
+    """A process did not end within its limit, and was killed."""
 
 
 class Measured:
@@ -48,8 +58,9 @@ class Measured:
             env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
             # Nobody reads what a copy prints: a full pipe would stop it.
-            stdout=subprocess.PIPE if talks else subprocess.DEVNULL,
+            stdout=subprocess.PIPE if talks else self.log,
             stderr=self.log,
+            start_new_session=True,
         )
         self.running.append(self)
 
@@ -66,24 +77,49 @@ class Measured:
         self.log.seek(0)
         return self.log.read().decode(errors="replace")[-4000:]
 
-    def end(self, *, expected: int = 0) -> Cost:
-        """Waits for its end; fails on another exit status than the expected one."""
+    def end(self, *, expected: int = 0, limit_s: float | None = None) -> Cost:
+        """Waits for its end; fails on another exit status than the expected one, and after `limit_s` seconds."""
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            self.kill()
+
+        timer = threading.Timer(limit_s - (time.monotonic() - self.begin), give_up) if limit_s else None
+        if timer:
+            timer.start()
         _, status, usage = os.wait4(self.process.pid, 0)
         wall = time.monotonic() - self.begin
+        if timer:
+            timer.cancel()
         self.process.returncode = os.waitstatus_to_exitcode(status)
         self.running.remove(self)
         if self.process.stdout:
             self.process.stdout.close()
-        if self.process.returncode != expected:
-            command = " ".join(self.command[:6])
-            raise Failed(f"`{command} ...` ended with {self.process.returncode}\n{self.errors()}")
-        self.log.close()
-        return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+        with self.log:
+            if late.is_set():
+                raise TooSlow(f"`{self.command[0]}` took longer than {limit_s} s")
+            if self.process.returncode != expected:
+                command = " ".join(self.command[:6])
+                raise Failed(f"`{command} ...` ended with {self.process.returncode}\n{self.errors()}")
+        return Cost(wall, usage.ru_utime, usage.ru_stime, usage.ru_maxrss / 1024)
 
     def stop(self, number: signal.Signals = signal.SIGTERM, *, expected: int = 0) -> Cost:
         """Ends it by a signal."""
-        self.process.send_signal(number)
+        # Not `Popen.send_signal`: it may reap, and `wait4` would then find nothing.
+        os.kill(self.process.pid, number)
         return self.end(expected=expected)
+
+    def dismiss(self, limit_s: float = 5.0) -> None:
+        """Ends it whatever it does: asks first, because a reaper then ends the servers that it stands for."""
+        os.kill(self.process.pid, signal.SIGTERM)
+        with suppress(Failed, TooSlow):
+            self.end(limit_s=time.monotonic() - self.begin + limit_s)
+
+    def kill(self) -> None:
+        """Kills it and what it started in its own process group."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
 
 
 @dataclass
@@ -137,7 +173,7 @@ def workplace(directory: Path | None = None) -> Iterator[Workplace]:
         yield Workplace(path)
     finally:
         for left in list(Measured.running):
-            left.process.kill()
+            left.dismiss()
         shutil.rmtree(path, ignore_errors=True)
 
 

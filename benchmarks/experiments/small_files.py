@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 
 import datasets
-from loopback import Run, account
+from bench import Options
+from experiments.loopback_large import Run, account
 from processes import Measured, Workplace, compiled, port_of, workplace
 from results import Figure, Outcome
 
@@ -16,9 +17,9 @@ FLOOR = 5000
 """Files per second that the issue asks of loopback; with the delay, 80 % of that."""
 
 
-def run(quick: bool) -> Outcome:
+def run(options: Options) -> Outcome:
     """Interleaves loopback, the proxy without delay, and the proxy with 50 ms."""
-    repetitions = 5 if quick else 9
+    repetitions = 5 if options.quick else 9
     with workplace() as place:
         source = place.empty("source")
         size = datasets.make("tiny", source)
@@ -37,7 +38,7 @@ def run(quick: bool) -> Outcome:
         f"{size.files} files of 1 to 16 KiB ({size.bytes / 1e6:.0f} MB) on tmpfs, each renamed into place, tuned "
         f"automatically, on loopback and at {RTT_MS} ms round trip time.",
         figures(runs, size.files) + ratios(f"{many.files} files: ", pairs, at_least=0.8),
-        "quick" if quick else "full",
+        options.scale,
         [
             "The proxy (`benchmarks/delay_proxy.cpp`) holds every byte and every new connection back by half a round "
             "trip in each direction and shares the machine with both sides. Wall time is that of the client process "

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import filecmp
 import json
-import random
 import signal
 from pathlib import Path
 from typing import Any
 
 import datasets
+from bench import Options
 from processes import MIB, Workplace, workplace
 from results import Figure, Outcome
 
 
-def run(quick: bool) -> Outcome:
+def run(options: Options) -> Outcome:
     """Kills at several points of progress, and resumes each time."""
-    points = [0.2, 0.4, 0.6, 0.8] if quick else [number / 10 for number in range(1, 10)]
+    points = [0.2, 0.4, 0.6, 0.8] if options.quick else [number / 10 for number in range(1, 10)]
     repeated, allowed, memory = [], [], []
     with workplace() as place:
         source = place.empty("source")
         size = 1024 * MIB
-        datasets.write(source / "large.bin", size, random.Random("resume"))
+        datasets.write(source / "large.bin", size, datasets.Content("resume"))
         for point in points:
             killed, resumed, peak = attempt(place, source, int(point * size))
             # What was verified at the kill and what is sent afterwards make up the file; anything beyond it went twice.
@@ -37,7 +37,7 @@ def run(quick: bool) -> Outcome:
             Figure("verified bytes that were sent again", "B", repeated, at_most=0),
             Figure("peak memory of the resuming client", "MiB", memory, at_most=300),
         ],
-        "quick" if quick else "full",
+        options.scale,
         [f"Killed at {', '.join(f'{point:.0%}' for point in points)} of the file."],
     )
 

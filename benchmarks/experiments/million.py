@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import datasets
+from bench import Options
 from processes import Cost, Workplace, workplace
 from results import Figure, Outcome
 
 
-def run(quick: bool) -> Outcome:
+def run(options: Options) -> Outcome:
     """A dry run over all entries, and a real copy of all of them (of a fifth, if quick)."""
     with workplace() as place:
         source = place.empty("source")
         size = datasets.make("million", source)
         entries = size.files + size.files // 1000
         dry_client, dry_server = copy(place, "--dry-run", str(source))
-        some = [str(source)] if not quick else ["--include", "0[01]??/**", str(source)]
+        some = [str(source)] if not options.quick else ["--include", "0[01]??/**", str(source)]
         client, server = copy(place, *some)
         arrived = sum(1 for path in (place.path / "target").rglob("*") if path.is_file())
-    expected = size.files if not quick else size.files // 5
+    expected = size.files if not options.quick else size.files // 5
     if arrived != expected:
         raise RuntimeError(f"{arrived} of {expected} files arrived")
     return Outcome(
@@ -32,7 +33,7 @@ def run(quick: bool) -> Outcome:
             Figure("copy: peak memory, client", "MiB", [client.peak_mib], at_most=300),
             Figure("copy: peak memory, server", "MiB", [server.peak_mib], at_most=300),
         ],
-        "quick" if quick else "full",
+        options.scale,
     )
 
 

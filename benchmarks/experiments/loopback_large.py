@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import datasets
+from bench import Options
 from processes import Cost, Measured, Workplace, compiled, port_of, workplace
 from results import Figure, Outcome
 
@@ -23,12 +24,12 @@ class Run:
     server_mib: float
 
 
-def run(quick: bool) -> Outcome:
+def run(options: Options) -> Outcome:
     """Interleaves the contenders, so that a change of the machine's pace meets all of them."""
-    scale, repetitions = (0.25, 5) if quick else (1.0, 7)
+    scale, repetitions = (0.25, 5) if options.quick else (1.0, 7)
     with workplace() as place:
         source = place.empty("source")
-        size = datasets.make("large", source, scale)
+        size = datasets.make("cloudlab-1g", source, scale)
         contenders: dict[str, list[Run]] = {"raw": [], "auto": [], "fixed": []}
         measure_raw(place, source)
         for _ in range(repetitions):
@@ -43,7 +44,7 @@ def run(quick: bool) -> Outcome:
         "(crc32c, crc64nvme, BLAKE3), against raw TCP from file to file: `sendfile` at the sender, `recv` and `pwrite` "
         "of 256 KiB at the receiver, no digests.",
         figures(contenders, size.bytes),
-        "quick" if quick else "full",
+        options.scale,
         [
             f"Raw TCP and edt `fixed` use {STREAMS} streams; `auto` chooses its own number. Wall time is that of the "
             "sending process, from its start to its end, when everything is published at the receiver. CPU is user and "

@@ -1,0 +1,43 @@
+"""The paths that copies are measured over, by name: loopback, and the profiles of the emulator (`edt-path`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import emulated
+
+
+@dataclass(frozen=True)
+class End:
+    """One end of a path: its address, and the words before a command that make it run there."""
+
+    address: str
+    prefix: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Both ends of a path: data goes from near to far. `rate_bps` is `None` where nothing limits it."""
+
+    path: str
+    near: End
+    far: End
+    rate_bps: float | None
+    rtt_ms: float
+
+
+LOOPBACK = Ends("loopback", End("127.0.0.1"), End("127.0.0.1"), None, 0.0)
+
+
+@contextmanager
+def opened(path: str) -> Iterator[Ends]:
+    """Brings up a path, and takes it down at the end."""
+    if path == LOOPBACK.path:
+        yield LOOPBACK
+        return
+    with emulated.Path.start(path) as running:
+        near = End(running.near.address, tuple(running.command("near", [])))
+        far = End(running.far.address, tuple(running.command("far", [])))
+        yield Ends(path, near, far, running.profile["rate_bps"], running.profile["rtt_ms"])

@@ -1,0 +1,111 @@
+"""Draws what RESULTS.md shows, from the JSON of the experiments."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as pyplot
+
+from results import FOLDER
+
+COLOURS = matplotlib.colormaps["tab20"].colors  # type: ignore[attr-defined]
+VARIANTS = {"CC": "tab:blue", "P-CC": "tab:orange", "PP-CC": "tab:green", "P-PP-CC": "black"}
+Points = dict[str, dict[str, Any]]
+
+
+def draw(document: dict[str, Any]) -> list[tuple[str, str]]:
+    """Draws the plots of one experiment; returns the title and the file of each."""
+    points: Points = document.get("points") or {}
+    drawer = {"peers": peers, "ablation": ablation, "timeline": timeline}.get(document["name"])
+    return drawer(points) if drawer and points else []
+
+
+def peers(points: Points) -> list[tuple[str, str]]:
+    """Bars of goodput by tool, one group a data set, one plot a path."""
+    found = []
+    for path in dict.fromkeys(point["path"] for point in points.values()):
+        chosen = [point for point in points.values() if point["path"] == path]
+        datasets = list(dict.fromkeys(point["dataset"] for point in chosen))
+        tools = list(dict.fromkeys(point["tool"] for point in chosen))
+        figure, axes = pyplot.subplots(figsize=(9, 3.6), layout="constrained")
+        width = 0.85 / len(tools)
+        for index, tool in enumerate(tools):
+            values = [
+                [p["goodput_bps"] / 1e9 for p in chosen if (p["dataset"], p["tool"]) == (d, tool)] for d in datasets
+            ]
+            medians = [statistics.median(runs) if runs else 0.0 for runs in values]
+            spread = [
+                [median - min(runs, default=0.0) for median, runs in zip(medians, values, strict=True)],
+                [max(runs, default=0.0) - median for median, runs in zip(medians, values, strict=True)],
+            ]
+            places = [position + index * width for position in range(len(datasets))]
+            axes.bar(places, medians, width, yerr=spread, label=tool, color=COLOURS[index % 20], error_kw={"lw": 0.7})
+        rate = chosen[0]["rate_bps"]
+        if rate:
+            axes.axhline(rate / 1e9, color="black", lw=0.7, ls="--")
+        axes.set_xticks([position + 0.425 - width / 2 for position in range(len(datasets))], datasets)
+        axes.set_ylabel("goodput, Gbit/s")
+        axes.set_title(f"{path}: median, smallest and largest of the runs")
+        axes.legend(fontsize=7, ncols=1, loc="center left", bbox_to_anchor=(1, 0.5))
+        found.append((f"goodput by tool on {path}", save(figure, f"peers-{path}")))
+    return found
+
+
+def ablation(points: Points) -> list[tuple[str, str]]:
+    """Throughput over concurrency for each combination, as figure 12 of the EDT paper draws it."""
+    names = list(dict.fromkeys(point["dataset"] for point in points.values()))
+    figure, columns = pyplot.subplots(1, len(names), figsize=(3.4 * len(names), 3), layout="constrained", squeeze=False)
+    for axes, name in zip(columns[0], names, strict=True):
+        chosen = [point for point in points.values() if point["dataset"] == name]
+        for variant in dict.fromkeys(point["variant"] for point in chosen):
+            runs = [point for point in chosen if point["variant"] == variant]
+            steps = sorted({point["concurrency"] for point in runs})
+            medians = [
+                statistics.median(p["goodput_bps"] / 1e6 for p in runs if p["concurrency"] == step) for step in steps
+            ]
+            if variant == "auto":
+                axes.axhline(medians[0], color="red", ls="--", lw=1.2, label="auto")
+            else:
+                axes.plot(steps, medians, marker="o", ms=3, lw=1, label=variant, color=VARIANTS[variant])
+        axes.set_title(name, fontsize=9)
+        axes.set_xlabel("concurrency")
+        axes.set_ylim(bottom=0)
+    columns[0][0].set_ylabel("goodput, Mbit/s")
+    columns[0][-1].legend(fontsize=7)
+    return [("goodput over concurrency by combination", save(figure, "ablation"))]
+
+
+def timeline(points: Points) -> list[tuple[str, str]]:
+    """Throughput and streams over time, one row a path."""
+    figure, rows = pyplot.subplots(
+        len(points), 1, figsize=(8, 2.1 * len(points)), layout="constrained", squeeze=False, sharex=True
+    )
+    for axes, point in zip(rows[:, 0], points.values(), strict=True):
+        samples = point["timeline"]
+        edges = [0.0, *(sample["elapsed_s"] for sample in samples)]
+        axes.stairs([8 * sample["throughput"] / 1e6 for sample in samples], edges, color="tab:blue", lw=1.4)
+        if point["rate_bps"]:
+            axes.axhline(point["rate_bps"] / 1e6, color="black", lw=0.7, ls="--")
+        axes.set_ylim(bottom=0)
+        axes.set_ylabel("Mbit/s", color="tab:blue")
+        axes.set_title(point["path"], fontsize=9, loc="left")
+        streams = axes.twinx()
+        streams.stairs([sample["concurrency"] for sample in samples], edges, color="tab:red", lw=1)
+        streams.set_ylim(bottom=0)
+        streams.set_ylabel("streams", color="tab:red")
+    rows[-1, 0].set_xlabel("seconds")
+    return [("throughput and streams over time, tuned automatically", save(figure, "timeline"))]
+
+
+def save(figure: Any, name: str) -> str:
+    """Writes a plot beside the JSON; returns its file name."""
+    file = Path(f"{name.replace('/', '-')}.png")
+    figure.savefig(FOLDER / file, dpi=90, metadata={"Software": None})
+    pyplot.close(figure)
+    return file.name

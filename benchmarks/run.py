@@ -1,0 +1,112 @@
+"""Runs experiments, keeps what they found in benchmarks/results/NAME.json, and writes RESULTS.md from all of it.
+
+    python benchmarks/run.py all                                    what `make bench` runs
+    python benchmarks/run.py all --full --resume                    what `make bench-full` runs
+    python benchmarks/run.py peers --path open --dataset small --tools edt,rsync
+
+The exit status is 1 if a bar is missed or an experiment failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+import datasets
+import page
+import peers
+import results
+from bench import Options
+from experiments import ablation, bars_cloudlab, cpu, loopback_large, million, resume, small_files, timeline, tiny_4k
+from experiments import peers as comparison
+
+EXPERIMENTS: dict[str, Callable[[Options], results.Outcome]] = {
+    "loopback-large": loopback_large.run,
+    "small-files": small_files.run,
+    "resume": resume.run,
+    "million": million.run,
+    "bars-cloudlab": bars_cloudlab.run,
+    "tiny-4k": tiny_4k.run,
+    "timeline": timeline.run,
+    "cpu": cpu.run,
+    "peers": comparison.run,
+    "ablation": ablation.run,
+}
+
+
+def main() -> int:
+    arguments = parser().parse_args()
+    # So that servers and paths are taken down when the benchmarks are asked to end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if arguments.install:
+        peers.install(list(arguments.tools or peers.ALL))
+    options = Options(
+        quick=not arguments.full,
+        paths=tuple(arguments.path) or None,
+        datasets=tuple(arguments.dataset) or None,
+        tools=arguments.tools,
+        repetitions=arguments.repetitions,
+        seconds=arguments.seconds,
+        resume=arguments.resume,
+        search=arguments.search,
+    )
+    names = list(EXPERIMENTS) if "all" in arguments.name else [name for name in arguments.name if name != "page"]
+    missed = [name for name in names if not measure(name, options)]
+    page.write()
+    return 1 if missed else 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of the command line."""
+    found = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    found.add_argument(
+        "name", nargs="+", choices=[*EXPERIMENTS, "all", "page"], help="`page` only writes RESULTS.md anew"
+    )
+    found.add_argument("--full", action="store_true", help="larger data, more paths and more repetitions")
+    found.add_argument("--resume", action="store_true", help="keep what an earlier run of the same commit measured")
+    found.add_argument("--search", action="store_true", help="search for the best settings of peers anew")
+    found.add_argument("--install", action="store_true", help="install peers that are missing (Debian, PyPI)")
+    found.add_argument("--path", action="append", default=[], help="only this path; may be repeated")
+    found.add_argument(
+        "--dataset", action="append", default=[], choices=sorted(datasets.NAMES), help="only this one; may be repeated"
+    )
+    found.add_argument("--tools", type=tools, help="only these, separated by commas: " + ", ".join(peers.ALL))
+    found.add_argument("--repetitions", type=int, help="runs of each point")
+    found.add_argument("--seconds", type=float, help="what a copy at the path's rate takes; scales the data sets")
+    return found
+
+
+def tools(text: str) -> tuple[str, ...]:
+    """Names of peers."""
+    names = tuple(text.split(","))
+    if unknown := [name for name in names if name not in peers.ALL]:
+        raise argparse.ArgumentTypeError(f"no peer {', '.join(unknown)}")
+    return names
+
+
+def measure(name: str, options: Options) -> bool:
+    """Runs one experiment, keeps and prints what it found; true if every bar is met."""
+    print(f"{name} ...", flush=True)
+    begin = time.monotonic()
+    try:
+        outcome = EXPERIMENTS[name](options)
+    except (RuntimeError, OSError) as error:
+        print(f"  failed: {error}", file=sys.stderr, flush=True)
+        return False
+    words = [word for word in sys.argv[1:] if word not in (*EXPERIMENTS, "all", "--resume", "--install", "--search")]
+    passed = results.keep(outcome, shlex.join(["python", "benchmarks/run.py", name, *words]))
+    for figure in outcome.figures:
+        mark = {True: "ok", False: "MISSED", None: ""}[figure.passed]
+        print(f"  {figure.what:<60} {results.number(figure.median):>12} {figure.unit:<7} {mark}")
+    for table in outcome.tables:
+        print(f"  {table.title}", *("  " + "  ".join(cells) for cells in [table.header, *table.rows]), sep="\n  ")
+    print(f"  {time.monotonic() - begin:.0f} s", flush=True)
+    return passed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,188 @@
+"""The parts of the benchmarks in which a mistake would pass for a figure."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+import datasets
+import peers
+from copies import Copied, Data, compare, copied
+from paths import LOOPBACK, End
+from peers.peer import DEFAULT, Setting
+from points import Points
+from processes import Failed, Measured, TooSlow, Workplace
+from results import Figure
+from servers import Server, free_port
+from settings import Known, best_of
+
+BURNER = """
+import os, socket, sys, time
+
+def burn(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+child = os.fork()
+if child == 0:
+    # Leaves an orphan behind, as a daemon does that forks twice for a connection.
+    if os.fork() == 0:
+        burn(0.4)
+        open(sys.argv[2], "w").close()
+        time.sleep(60)
+    os._exit(0)
+os.waitpid(child, 0)
+burn(0.2)
+open(sys.argv[2] + "2", "w").close()
+time.sleep(60)
+"""
+
+
+def test_the_cpu_time_of_a_server_holds_that_of_its_orphans(scratch: Path) -> None:
+    port, done = free_port(), scratch / "done"
+    server = Server(End("127.0.0.1"), [sys.executable, "-c", BURNER, str(port), str(done)], port, scratch, {})
+    while not (done.exists() and (scratch / "done2").exists()):
+        assert server.reaper.process.poll() is None
+    cost = server.stop()
+    assert 0.55 < cost.cpu_s < 1.0, cost
+
+
+def test_a_server_that_does_not_listen_is_named_with_what_it_said(scratch: Path) -> None:
+    command = [sys.executable, "-c", "import sys; sys.exit('no such option')"]
+    with pytest.raises(Failed, match="no such option"):
+        Server(End("127.0.0.1"), command, free_port(), scratch, {})
+
+
+def test_a_client_that_takes_too_long_is_ended_with_its_children(scratch: Path) -> None:
+    file = scratch / "pid"
+    client = Measured(["sh", "-c", f"sleep 60 & echo $! > {file}; wait"], {}, talks=False)
+    with pytest.raises(TooSlow):
+        client.end(limit_s=0.5)
+    child = int(file.read_text())
+    state = Path(f"/proc/{child}/stat")
+    assert not state.exists() or state.read_text().split()[2] == "Z"
+
+
+def test_points_of_the_same_identity_are_not_measured_again(scratch: Path) -> None:
+    file = scratch / "points.json"
+    first = Points(file, "commit 1", resume=False)
+    assert first.measured("a", lambda: {"value": 1}) == {"value": 1}
+    with pytest.raises(KeyboardInterrupt):
+        first.measured("b", interrupted)
+    again = Points(file, "commit 1", resume=True)
+    assert again.measured("a", unexpected) == {"value": 1}
+    assert again.measured("b", lambda: {"value": 2}) == {"value": 2}
+
+
+def test_points_of_another_commit_are_measured_again(scratch: Path) -> None:
+    file = scratch / "points.json"
+    Points(file, "commit 1", resume=False).measured("a", lambda: {"value": 1})
+    assert Points(file, "commit 2", resume=True).measured("a", lambda: {"value": 2}) == {"value": 2}
+    assert Points(file, "commit 2", resume=False).measured("a", lambda: {"value": 3}) == {"value": 3}
+
+
+def interrupted() -> dict[str, int]:
+    raise KeyboardInterrupt
+
+
+def unexpected() -> dict[str, int]:
+    raise AssertionError("measured again")
+
+
+SETTINGS = tuple(Setting(name) for name in ("default", "failing", "slow", "fast", "middle"))
+WALLS = {"default": 4.0, "slow": 9.0, "fast": 1.0, "middle": 1.4}
+
+
+def test_the_search_finds_the_fastest_setting_and_gives_the_others_less_time() -> None:
+    limits = {}
+
+    def measure(setting: Setting, limit_s: float) -> Copied:
+        limits[setting.name] = limit_s
+        if setting.name == "failing":
+            return Copied(1000, 1, limit_s, failed="refused")
+        wall = WALLS[setting.name]
+        return Copied(1000, 1, min(wall, limit_s), slower=wall > limit_s)
+
+    found = best_of(SETTINGS, 20.0, measure)
+    assert found.best.name == "fast"
+    assert found.tried == {"default": 2000.0, "failing": 0.0, "slow": 0.0, "fast": 8000.0, "middle": 8000 / 1.4}
+    assert limits == {"default": 20.0, "failing": 6.0, "slow": 6.0, "fast": 6.0, "middle": 1.5}
+
+
+def test_the_search_keeps_the_default_where_nothing_gets_through() -> None:
+    found = best_of(SETTINGS, 5.0, lambda _, limit_s: Copied(1000, 1, limit_s, slower=True))
+    assert found.best.name == "default"
+
+
+def test_a_known_setting_is_forgotten_when_the_version_changes(scratch: Path) -> None:
+    peer, file = peers.ALL["rsync"], scratch / "settings.json"
+    best = peer.settings[1]
+    Known(file).learn("open small rsync", "3.2", best_of([best], 9, lambda *_: Copied(1000, 1, 1)))
+    assert Known(file).setting("open small rsync", peer, "3.2") == best
+    assert Known(file).setting("open small rsync", peer, "3.3") is None
+    assert Known(file).setting("open large rsync", peer, "3.2") is None
+
+
+def test_a_copy_that_lost_or_changed_something_does_not_count(scratch: Path) -> None:
+    source, landed = scratch / "source", scratch / "landed"
+    size = datasets.make("uniform", source, 2 / 64)
+    data = Data("uniform", source, size)
+    shutil.copytree(source, landed)
+    compare(data, landed)
+    victim = next(landed.iterdir())
+    with victim.open("r+b") as file:
+        file.seek(5_000_000)
+        byte = file.read(1)
+        file.seek(5_000_000)
+        file.write(bytes([byte[0] ^ 1]))
+    with pytest.raises(Failed, match="content"):
+        compare(data, landed)
+    victim.unlink()
+    with pytest.raises(Failed, match="1 of 2 files"):
+        compare(data, landed)
+
+
+@pytest.mark.parametrize("name", [name for name in peers.ALL if not peers.ALL[name].missing()])
+def test_a_peer_copies_a_tree_over_loopback(name: str, scratch: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("some servers give up the rights of root")
+    place = Workplace(scratch)
+    source = place.empty("source")
+    data = Data("small", source, datasets.make("small", source, 20 / 4096))
+    peer = peers.ALL[name]
+    run = copied(place, LOOPBACK, peer, peer.settings[0], data, 60)
+    assert not run.failed and not run.slower, run.failed
+    assert run.goodput_bps > 0 and run.client_cpu_s > 0 and run.server_cpu_s > 0
+    assert peer.settings[0].name in (DEFAULT.name, "fixed 4")
+
+
+@pytest.mark.parametrize("name", [name for name in datasets.NAMES if name != "million"])
+def test_a_data_set_is_scaled_to_the_bytes_that_were_asked_for(name: str) -> None:
+    size = datasets.size_of(name, datasets.scale_for(name, 100e6))
+    assert 0.5 * 100e6 < size.bytes < 1.5 * 100e6
+
+
+def test_the_same_seed_gives_the_same_bytes(scratch: Path) -> None:
+    for number in range(2):
+        datasets.make("tiny", scratch / str(number), 0.001)
+    datasets.make("tiny", scratch / "other", 0.001, seed=2)
+    first, second, other = (b"".join(sorted(read(scratch / name))) for name in ("0", "1", "other"))
+    assert first == second != other
+
+
+def read(root: Path) -> list[bytes]:
+    return [path.read_bytes() for path in root.rglob("*.bin")]
+
+
+def test_a_bar_on_memory_holds_for_the_worst_run_and_others_for_the_median() -> None:
+    assert Figure("memory", "MiB", [1.0, 1.0, 9.0], at_most=5).passed is False
+    assert Figure("ratio", "", [1.0, 1.0, 9.0], at_most=5).passed is True
+    assert Figure("ratio", "", [1.0, 6.0, 9.0], at_least=5).passed is True
+    assert json.dumps(Figure("free", "", [1.0]).passed) == "null"
