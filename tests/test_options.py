@@ -163,7 +163,9 @@ def test_a_secret_can_come_from_a_file(edt: Edt, server: Server, source: Path, s
     assert contents(server.root) == contents(source)
 
 
-@pytest.mark.parametrize(("pipelining", "connections"), [([], (1 + 2, 1 + 2)), (["--pipelining", "0"], (1 + 26, 1 + 26 + 4))])
+@pytest.mark.parametrize(
+    ("pipelining", "connections"), [([], (1 + 2, 1 + 2)), (["--pipelining", "0"], (1 + 26, 1 + 26 + 4))]
+)
 def test_without_pipelining_each_file_has_a_connection(
     edt: Edt, server: Server, source: Path, pipelining: list[str], connections: tuple[int, int]
 ) -> None:
