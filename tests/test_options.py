@@ -178,3 +178,17 @@ def test_without_pipelining_each_file_has_a_connection(
         edt.copy("--concurrency", "2", "--parallelism", "1", *pipelining, source, url)
         assert connections[0] <= proxy.connections <= connections[1]
     assert contents(server.root / "tree") == contents(source)
+
+
+@pytest.mark.skipif(not Path("/proc/sys/net/ipv4/tcp_congestion_control").exists(), reason="needs Linux")
+def test_a_congestion_control_is_chosen_or_refused_at_either_end(
+    edt: Edt, server: Server, source: Path, scratch: Path
+) -> None:
+    mixed_tree(source, "congestion")
+    edt.copy("--congestion", "reno", source, server.url("tree/"))
+    edt.copy("--congestion", "reno", server.url("tree/"), scratch / "back")
+    assert contents(scratch / "back") == contents(source)
+    for ends in ((source, server.url("other/")), (server.url("tree/"), scratch / "other")):
+        refused = edt.run("cp", "--congestion", "none-such", *ends)
+        assert refused.code == 2
+        assert "could not choose the congestion control `none-such`" in refused.err

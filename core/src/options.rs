@@ -24,6 +24,8 @@ pub struct TransferOptions {
     pub parallelism: Option<NonZeroU16>,
     /// Most chunks that a stream may have unacknowledged; 0 opens a new connection for each chunk or small file; default `None`: no limit.
     pub pipelining: Option<u16>,
+    /// TCP congestion control of the streams, by the sending machine's name for it; default the system's.
+    pub congestion: Option<String>,
     /// Bytes of a chunk; default `None`: what the path moves in 0.1 s, between 16 and 64 MiB [EDT §IV-A].
     pub chunk_size: Option<u64>,
     /// Time between two decisions; default `None`: 1 s, more on paths with a round trip over 50 ms.
@@ -68,6 +70,7 @@ impl Default for TransferOptions {
             max_streams: NonZeroU16::new(64).expect("64 is not 0"),
             parallelism: None,
             pipelining: None,
+            congestion: None,
             chunk_size: None,
             interval: None,
             include: Vec::new(),

@@ -15,6 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSender};
 use crate::files;
 use crate::link::client::{self, Session, Target};
+use crate::link::socket::check_congestion;
 use crate::open::{self, Destination, Sources};
 use crate::optimizer::{Optimizer, Policy};
 use crate::options::{Digest, Fsync, Overwrite, RunMode, Selection, Symlinks, TransferOptions};
@@ -128,6 +129,7 @@ impl Transfer {
             Destination::Here { store, base, into } => (Some(store), base, into),
             Destination::There { target: server, base, into } => {
                 if source.is_some() {
+                    options.congestion.as_deref().map_or(Ok(()), check_congestion)?;
                     peer = Some(client::connect(&server, options)?);
                     target = Some(server);
                 }
@@ -209,6 +211,7 @@ fn send_options(options: &TransferOptions, roots: Vec<Root>) -> SendOptions {
         digest: u8::from(options.digest == Digest::Blake3),
         chunk_size: options.chunk_size,
         limit_rate: options.limit_rate,
+        congestion: options.congestion.clone(),
         dry_run: options.run == RunMode::DryRun,
     }
 }

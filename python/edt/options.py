@@ -40,6 +40,8 @@ class TransferOptions(ConnectOptions, total=False):
     """Most chunks of one file in flight at once; 1 sends each file whole on one stream; default no limit."""
     pipelining: int | None
     """Most chunks a stream may have unacknowledged; 0 opens a connection for each one; default no limit."""
+    congestion: str | None
+    """TCP congestion control of the streams, as the sending machine names it (`bbr`); default the system's."""
     chunk_size: Size | None
     """Bytes of a chunk; default what the path moves in 0.1 s, between 16 and 64 MiB."""
     interval: float | timedelta | None

@@ -40,6 +40,7 @@ fn set_tuning(options: &mut TransferOptions, name: &str, value: &Bound<'_, PyAny
         "max_streams" => options.max_streams = streams(value)?,
         "parallelism" => options.parallelism = optional(value, streams)?,
         "pipelining" => options.pipelining = value.extract()?,
+        "congestion" => options.congestion = value.extract()?,
         "chunk_size" => options.chunk_size = optional(value, size)?,
         "interval" => options.interval = optional(value, duration)?,
         "retries" => options.retries = value.extract()?,

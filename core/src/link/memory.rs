@@ -9,7 +9,7 @@ use crate::buffer::SlabPool;
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::{Breaker, Control, Dialer, Frame, FrameSink, FrameSource, IncomingStream, SendMessage, StreamEnd};
 use crate::protocol::frame::{FrameHeader, FrameKind};
-use crate::protocol::message::{Message, TcpMeters};
+use crate::protocol::message::{Message, SendOptions, TcpMeters};
 
 /// Messages that wait in one direction of a control channel.
 const MESSAGES: usize = 256;
@@ -137,7 +137,7 @@ struct Sink {
 }
 
 impl FrameSink for Sink {
-    fn pace(&self, _: f64) {}
+    fn configure(&self, _: &SendOptions) {}
 
     fn send(&mut self, mut frame: Frame) -> Result<u32> {
         let sequence = self.sequence;

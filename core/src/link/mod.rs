@@ -14,7 +14,7 @@ use crossbeam_channel::Receiver;
 use crate::buffer::{Slab, SlabPool};
 use crate::error::Result;
 use crate::protocol::frame::FrameHeader;
-use crate::protocol::message::{Message, TcpMeters};
+use crate::protocol::message::{Message, SendOptions, TcpMeters};
 
 /// A frame in memory: the header, and the slab that holds the payload if there is one.
 pub struct Frame {
@@ -32,8 +32,8 @@ pub trait FrameSink: Send {
     /// Sends [`crate::protocol::frame::FrameKind::Finish`] and everything still buffered, and ends the stream.
     fn finish(&mut self) -> Result<()>;
 
-    /// Lets this stream alone send no faster than so many bytes per second, if the system can: no bursts beyond a limit of the whole.
-    fn pace(&self, rate: f64);
+    /// Lets the system send this stream as the options say, as far as it can: in no bursts beyond `limit_rate`, with their congestion control.
+    fn configure(&self, options: &SendOptions);
 
     /// Cumulative counters of this stream, if the system tells.
     fn tcp(&self) -> Option<TcpMeters>;

@@ -112,6 +112,28 @@ pub(super) fn pace(socket: &TcpStream, rate: f64) -> io::Result<()> {
     }
 }
 
+/// An error unless this system lets its user choose this congestion control.
+pub(crate) fn check_congestion(name: &str) -> Result<()> {
+    let checked = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
+        .and_then(|socket| set_congestion(&socket.into(), name));
+    checked.map_err(|cause| {
+        Error::new(ErrorKind::InvalidInput, format!("could not choose the congestion control `{name}`"))
+            .with_cause(cause)
+            .with_hint("`sysctl net.ipv4.tcp_allowed_congestion_control` on the sending machine lists what it lets users choose")
+    })
+}
+
+/// Chooses the congestion control of a connection, by the name that Linux and FreeBSD give it.
+pub(super) fn set_congestion(socket: &TcpStream, name: &str) -> io::Result<()> {
+    #[cfg(any(target_os = "linux", target_os = "freebsd"))]
+    return SockRef::from(socket).set_tcp_congestion(name.as_bytes());
+    #[cfg(not(any(target_os = "linux", target_os = "freebsd")))]
+    {
+        let _ = (socket, name);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
 /// Sets how many bytes must be there before [`read_gathered`] returns. Elsewhere than on Linux it does nothing.
 pub(super) fn gather(socket: &TcpStream, bytes: usize) -> io::Result<()> {
     #[cfg(target_os = "linux")]
@@ -179,6 +201,9 @@ mod tests {
         #[cfg(target_os = "linux")]
         assert_eq!(SockRef::from(&socket).tcp_notsent_lowat().unwrap(), UNSENT);
         pace(&socket, 5e6).unwrap();
+        #[cfg(target_os = "linux")]
+        assert!(set_congestion(&socket, "reno").is_ok());
+        assert_eq!(check_congestion("no such control").unwrap_err().kind(), ErrorKind::InvalidInput);
     }
 
     #[test]

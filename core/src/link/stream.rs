@@ -12,7 +12,7 @@ use crate::link::connection::Connection;
 use crate::link::{Breaker, Frame, FrameSink, FrameSource, socket};
 use crate::metrics::tcp_info;
 use crate::protocol::frame::{FrameHeader, FrameKind, HEADER_LENGTH};
-use crate::protocol::message::TcpMeters;
+use crate::protocol::message::{SendOptions, TcpMeters};
 
 /// How often a source that waits for memory looks whether it was broken.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -86,9 +86,12 @@ impl FrameSink for Sink {
         Ok(())
     }
 
-    fn pace(&self, rate: f64) {
-        // The limit of the whole transfer is kept without it, only less smoothly.
-        let _ = socket::pace(&self.0.connection.socket, rate);
+    fn configure(&self, options: &SendOptions) {
+        let socket = &self.0.connection.socket;
+        // The limit of the whole transfer is kept without pacing, only less smoothly.
+        let _ = options.limit_rate.map(|rate| socket::pace(socket, rate));
+        // Whether the system has it was checked at the start; a route may still insist on another.
+        let _ = options.congestion.as_ref().map(|name| socket::set_congestion(socket, name));
     }
 
     fn tcp(&self) -> Option<TcpMeters> {

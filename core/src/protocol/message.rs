@@ -194,6 +194,9 @@ pub struct SendOptions {
     /// Whether the work is only listed.
     #[n(7)]
     pub dry_run: bool,
+    /// TCP congestion control of the streams; `None`: the system's.
+    #[n(8)]
+    pub congestion: Option<String>,
 }
 
 /// One source and where it goes.

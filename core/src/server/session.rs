@@ -7,6 +7,7 @@ use crossbeam_channel::RecvTimeoutError;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::acceptor::ControlSession;
+use crate::link::socket::check_congestion;
 use crate::link::{Control, ControlSender};
 use crate::options::{Access, Symlinks};
 use crate::path::RelativePath;
@@ -138,6 +139,7 @@ impl Shared {
     }
 
     fn sender(&self, start: &Start, control: &ControlSender) -> Result<Sender> {
+        start.send.congestion.as_deref().map_or(Ok(()), check_congestion)?;
         let symlinks = match start.send.symlinks {
             1 => Symlinks::Follow,
             2 => Symlinks::Skip,

@@ -90,6 +90,7 @@ fn session_messages() -> Vec<(&'static str, Message)> {
         ("retried", Message::Retried(item_failed())),
         ("skipped", Message::Skipped(skipped())),
         ("goodbye", Message::Goodbye),
+        ("start-congestion", Message::Start(start_with_congestion())),
     ]
 }
 
@@ -123,6 +124,12 @@ fn start(direction: Direction) -> Start {
         buffer: 64 << 20,
         run: Key([0x66; 16]),
     }
+}
+
+fn start_with_congestion() -> Start {
+    let mut start = start(Direction::Download);
+    start.send.congestion = Some("bbr".to_owned());
+    start
 }
 
 fn tune() -> Tune {

@@ -51,6 +51,9 @@ pub(crate) struct CopyArgs {
     /// Most chunks that a stream may have unacknowledged; 0 opens a new connection for each chunk or small file (default: no limit)
     #[arg(long, value_name = "N", help_heading = "Tuning")]
     pub(crate) pipelining: Option<u16>,
+    /// TCP congestion control of the streams, as the sending machine names it: cubic, bbr, reno (default: the system's)
+    #[arg(long, value_name = "NAME", help_heading = "Tuning")]
+    pub(crate) congestion: Option<String>,
     /// Bytes of a chunk, with units k, M, G or KiB, MiB, GiB (default: what the path moves in 0.1 s, 16MiB to 64MiB)
     #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = "Tuning")]
     pub(crate) chunk_size: Option<u64>,
@@ -119,6 +122,7 @@ impl CopyArgs {
             max_streams: self.max_streams,
             parallelism: self.parallelism,
             pipelining: self.pipelining,
+            congestion: self.congestion.clone(),
             chunk_size: self.chunk_size,
             interval: self.interval,
             include: self.include.clone(),

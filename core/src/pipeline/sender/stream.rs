@@ -24,9 +24,7 @@ const OPENED_KEPT: usize = 4096;
 pub(crate) fn run(shared: &Shared, number: u16, sink: Box<dyn FrameSink>) -> Result<()> {
     let _worker = shared.network.worker();
     let mut stream = Stream { shared, number, sink, opened: HashSet::new(), reading: None, last_sent: Instant::now() };
-    if let Some(rate) = shared.options.limit_rate {
-        stream.sink.pace(rate);
-    }
+    stream.sink.configure(&shared.options);
     let outcome = stream.serve();
     if let Some(reading) = stream.reading.take() {
         shared.put_back(reading.into_rest());
