@@ -45,7 +45,7 @@ pub enum Message {
     /// Sender, to a mirror: path keys of items that the source has; they are not removed.
     #[n(5)]
     Keep(#[n(0)] Vec<Key>),
-    /// Sender: every item is settled. `intact` says whether all of them could be listed and read.
+    /// Sender: every item is settled or closed. `intact` says whether all of them could be listed and read.
     #[n(6)]
     Finish(#[n(0)] bool),
     /// Receiver: acknowledgement, cumulative.

@@ -1,6 +1,7 @@
 //! The end of a session at the receiver: mirror, directories, flushes, journal.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Fsync;
@@ -14,12 +15,20 @@ use crate::store::{Depth, EntryKind};
 /// `ReceiveOptions::selection` of a mirror.
 pub(crate) const MIRROR: u8 = 2;
 
+/// How often the end looks whether the last files are under their names.
+const CLOSING_LOOK: Duration = Duration::from_millis(1);
+
 /// Failures that the last message tells at most.
 const FAILURES_TOLD: usize = 1000;
 
 impl Shared {
-    /// Every item is settled: completes what only the end can complete, and says so.
+    /// Every item is settled or closed: completes what only the end can complete, and says so.
     pub(crate) fn finish(&self, intact: bool) -> Result<()> {
+        while self.closing.load(Ordering::SeqCst) > 0 {
+            if self.stop.wait(CLOSING_LOOK) {
+                return Ok(());
+            }
+        }
         let mut complete = Complete::default();
         let whole = intact && !self.failures.load(Ordering::SeqCst);
         if self.options.selection == MIRROR && whole {

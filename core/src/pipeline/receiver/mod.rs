@@ -9,7 +9,7 @@ mod stream;
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -114,6 +114,8 @@ pub(crate) struct Shared {
     journal: Mutex<Option<Journal>>,
     acks: Acks,
     publishing: publish::Queue,
+    /// Closed files on their way to their final names.
+    closing: AtomicUsize,
     network: Arc<StageMeter>,
     write: Arc<StageMeter>,
     written: AtomicU64,
@@ -157,6 +159,7 @@ impl Receiver {
             journal: Mutex::new(None),
             acks: Acks::default(),
             publishing: publish::Queue::default(),
+            closing: AtomicUsize::new(0),
             network: StageMeter::new(),
             write: StageMeter::new(),
             written: AtomicU64::new(0),

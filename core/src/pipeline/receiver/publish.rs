@@ -33,6 +33,7 @@ pub(crate) struct Ready {
     header: FileHeader,
     path: RelativePath,
     done: DoneItem,
+    /// The frame of a packed item; `None` for a file that was closed.
     frame: Option<Arc<PackFrame>>,
 }
 
@@ -125,8 +126,11 @@ impl Shared {
                 Ok(()) => self.published(&header, &path, done),
                 Err(error) => self.item_failed(header.file, &header.path, &error),
             }
-            if let Some(frame) = frame {
-                self.part_settled(&frame);
+            match frame {
+                Some(frame) => self.part_settled(&frame),
+                None => {
+                    self.closing.fetch_sub(1, Ordering::SeqCst);
+                }
             }
         }
     }
@@ -173,6 +177,7 @@ impl Shared {
         let publication = Publication { writer, metadata: metadata(&file.header), overwrite: self.overwrite };
         let done = DoneItem { file: number, crc64nvme, blake3 };
         let (header, path) = (file.header.clone(), file.path.clone());
+        self.closing.fetch_add(1, Ordering::SeqCst);
         self.submit(vec![Ready { publication, header, path, done, frame: None }]);
     }
 

@@ -241,6 +241,7 @@ impl Shared {
         let file = Arc::new(SourceFile {
             unacknowledged: AtomicU64::new(ranges.iter().map(|(begin, end)| end - begin).sum()),
             in_flight: AtomicU16::new(0),
+            closed: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             reader: RwLock::new(None),
             header,

@@ -64,17 +64,35 @@ pub(crate) enum Pending {
     Item(FileHeader),
 }
 
-/// The items that are not settled.
+/// The items that are planned and not settled.
 #[derive(Default)]
 struct PendingItems {
     items: HashMap<u32, Pending>,
+    /// How many of them are closed: the receiver publishes them, and the sender has nothing more to do for them.
+    closed: usize,
     /// Items that were taken out and whose fate is being decided.
     settling: usize,
 }
 
 impl PendingItems {
+    fn remove(&mut self, number: u32) -> Option<Pending> {
+        let item = self.items.remove(&number)?;
+        if matches!(&item, Pending::File(file) if file.closed.load(Ordering::Relaxed)) {
+            self.closed -= 1;
+        }
+        Some(item)
+    }
+
+    /// Marks a file closed, if it is still pending.
+    fn close(&mut self, file: &SourceFile) {
+        if self.items.contains_key(&file.header.file) && !file.closed.swap(true, Ordering::Relaxed) {
+            self.closed += 1;
+        }
+    }
+
+    /// Whether every item is settled, or will be by the receiver alone.
     fn is_settled(&self) -> bool {
-        self.items.is_empty() && self.settling == 0
+        self.items.len() == self.closed && self.settling == 0
     }
 }
 

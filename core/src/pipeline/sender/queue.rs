@@ -33,6 +33,8 @@ pub(crate) struct SourceFile {
     pub(crate) unacknowledged: AtomicU64,
     /// Chunks in flight.
     pub(crate) in_flight: AtomicU16,
+    /// Whether the receiver was told to publish it.
+    pub(crate) closed: AtomicBool,
     /// Whether it is given up: what is left of it is not sent.
     pub(crate) abandoned: AtomicBool,
     /// Opened by the first chunk, closed when the file is settled.
@@ -294,6 +296,7 @@ mod tests {
             attempt: 0,
             unacknowledged: AtomicU64::new(size),
             in_flight: AtomicU16::new(0),
+            closed: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             reader: RwLock::new(None),
         })

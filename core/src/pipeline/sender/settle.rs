@@ -67,14 +67,17 @@ impl Shared {
     fn close(&self, file: &Arc<SourceFile>) {
         let Some(reader) = file.reader.write().take() else { return };
         match is_unchanged(reader.as_ref(), &file.entry) {
-            Ok(true) => self.send(&Message::Close(vec![file.header.file])),
+            Ok(true) => {
+                self.send(&Message::Close(vec![file.header.file]));
+                self.pending.lock().close(file);
+            }
             Ok(false) => self.source_failed(file, &changed(&file.entry, "it changed while it was sent")),
             Err(error) => self.source_failed(file, &error),
         }
     }
 
     fn done(&self, done: &DoneItem) {
-        let Some(item) = self.pending.lock().items.remove(&done.file) else { return };
+        let Some(item) = self.pending.lock().remove(done.file) else { return };
         let Some(account) = &self.account else { return };
         match item {
             Pending::File(file) => account.done(&file.header, done),
@@ -86,7 +89,7 @@ impl Shared {
     }
 
     fn failed_at_receiver(&self, failed: ItemFailed) {
-        let Some(item) = self.pending.lock().items.remove(&failed.file) else { return };
+        let Some(item) = self.pending.lock().remove(failed.file) else { return };
         if let Pending::File(file) = &item {
             self.give_up(file);
         }
@@ -121,7 +124,7 @@ impl Shared {
     /// Takes an item out of the pending ones, while what becomes of it is still open: until the end of that the session cannot finish.
     fn begin_settling(&self, number: u32) -> Option<Settling> {
         let mut pending = self.pending.lock();
-        pending.items.remove(&number)?;
+        pending.remove(number)?;
         pending.settling += 1;
         Some(Settling)
     }
@@ -213,7 +216,7 @@ impl Shared {
         }
     }
 
-    /// Tells the receiver when every planned item is settled; once.
+    /// Tells the receiver when every planned item is settled or closed; once.
     pub(crate) fn finish_if_settled(&self) {
         let settled = self.planned.load(Ordering::SeqCst) && self.pending.lock().is_settled();
         if settled && !self.finishing.swap(true, Ordering::SeqCst) {
