@@ -13,6 +13,7 @@ import pytest
 import datasets
 import peers
 from copies import Copied, Data, compare, copied
+from harness import wait_until
 from paths import LOOPBACK, End
 from peers.peer import DEFAULT, Setting
 from points import Points
@@ -66,8 +67,15 @@ def test_a_client_that_takes_too_long_is_ended_with_its_children(scratch: Path) 
     with pytest.raises(TooSlow):
         client.end(limit_s=0.5)
     child = int(file.read_text())
-    state = Path(f"/proc/{child}/stat")
-    assert not state.exists() or state.read_text().split()[2] == "Z"
+    wait_until(lambda: ended(child), "the end of the child")
+
+
+def ended(process: int) -> bool:
+    """Whether a process is gone, or waits for nobody but its parent to notice."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().split()[2] == "Z"
+    except FileNotFoundError:
+        return True
 
 
 def test_points_of_the_same_identity_are_not_measured_again(scratch: Path) -> None:
