@@ -101,8 +101,8 @@ impl Tally {
         let loss = self.loss / f64::from(self.loss_known.max(1));
         if loss > LOSSY {
             advice.push(format!(
-                "{:.1} % of the segments were sent again: the path is congested or faulty; at a quieter time, or with the \
-                 congestion control `bbr` at the sender, more would arrive",
+                "{:.1} % of the segments were sent again: the path is congested or faulty; at a quieter time, or with \
+                 `--congestion bbr`, more would arrive",
                 100.0 * loss
             ));
         }
