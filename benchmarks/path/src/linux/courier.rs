@@ -17,8 +17,8 @@ use super::tun::Tun;
 /// Packets that are read before those that are due are written: at 3 us each they make the others 0.2 ms late.
 const READ_AT_ONCE: usize = 64;
 
-/// Pause after a pass that moved packets: they come in handfuls then instead of one by one, at a tenth of a millisecond of delay.
-const PAUSE: Duration = Duration::from_micros(100);
+/// Pause after a pass that moved packets: they come in handfuls then instead of one by one, at a quarter of a millisecond of delay.
+const PAUSE: Duration = Duration::from_micros(250);
 
 const HINT: &str = "somebody removed the namespace or its device; start the path again";
 
