@@ -35,6 +35,12 @@ const INTERVAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_s
 /// Longest allowance for new streams to find their window.
 const RAMP: Duration = Duration::from_secs(1);
 
+/// Round trips that streams get for that, when all of them are new and when some are.
+const RAMP_TRIPS: (u32, u32) = (5, 2);
+
+/// How often the beginning looks whether bytes arrive.
+const FIRST_LOOK: Duration = Duration::from_millis(20);
+
 /// What is tuned: the stages of both halves.
 pub trait Plant: Send {
     /// Reads the cumulative counters; an error skips the interval, as while a connection is made again.
@@ -133,13 +139,15 @@ struct Controller<'a> {
 impl Controller<'_> {
     fn tune(&mut self) {
         self.apply();
+        let mut warm = false;
         while !self.plant.finished() {
             if self.unapplied {
                 self.unapplied = self.plant.apply(&self.tuner.last).is_err();
             }
-            if self.settle() {
+            if self.settle() || (!warm && self.warm_up()) {
                 break;
             }
+            warm = true;
             let before = self.plant.sample();
             if self.pause(self.interval(), Until::Finished) {
                 break;
@@ -155,7 +163,27 @@ impl Controller<'_> {
     fn settle(&mut self) -> bool {
         let interval = self.interval();
         self.pause(interval, Until::Settled);
-        let ramp = self.rtt().map_or(Duration::ZERO, |rtt| (2 * rtt).min(RAMP));
+        self.ramp(RAMP_TRIPS.1)
+    }
+
+    /// Waits until the first bytes have arrived and the first streams have found their windows: what comes before that says nothing about
+    /// a decision. True if the transfer ended.
+    fn warm_up(&mut self) -> bool {
+        loop {
+            if self.pause(FIRST_LOOK, Until::Finished) {
+                return true;
+            }
+            if let Ok(sample) = self.plant.sample()
+                && sample.arrived.bytes > 0
+            {
+                self.shown = Some(sample);
+                return self.ramp(RAMP_TRIPS.0);
+            }
+        }
+    }
+
+    fn ramp(&mut self, trips: u32) -> bool {
+        let ramp = self.rtt().map_or(Duration::ZERO, |rtt| (trips * rtt).min(RAMP));
         self.pause(ramp, Until::Finished)
     }
 

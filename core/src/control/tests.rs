@@ -18,6 +18,8 @@ struct SimulatedPlant {
     clock: Arc<ManualClock>,
     best: f64,
     delay: Duration,
+    /// No byte arrives before.
+    begin: Duration,
     end: Duration,
     bytes: f64,
     streams: u16,
@@ -35,6 +37,7 @@ impl SimulatedPlant {
             clock: Arc::clone(clock),
             best: 12.0,
             delay: Duration::from_millis(200),
+            begin: Duration::ZERO,
             end: Duration::from_secs(seconds),
             bytes: 0.0,
             streams: 0,
@@ -50,7 +53,8 @@ impl SimulatedPlant {
     fn run_until(&mut self, now: Duration) {
         let passed = now.saturating_sub(self.now);
         self.worker_time += passed * u32::from(self.streams);
-        self.bytes += passed.as_secs_f64() * f64::from(self.streams).min(self.best) * STREAM;
+        let flowed = now.saturating_sub(self.now.max(self.begin));
+        self.bytes += flowed.as_secs_f64() * f64::from(self.streams).min(self.best) * STREAM;
         self.now = now.max(self.now);
     }
 
@@ -176,6 +180,18 @@ fn what_is_observed_is_what_was_applied_from_the_first_to_the_last_moment_of_the
         assert!((share - 1.0).abs() < 1e-6, "{share}");
         assert_eq!(observation.interval, Duration::from_secs(1));
     }
+}
+
+#[test]
+fn what_comes_before_the_first_bytes_is_no_part_of_an_observation() {
+    let clock = Arc::new(ManualClock::new());
+    let mut plant = SimulatedPlant::new(&clock, 30);
+    plant.begin = Duration::from_millis(3300);
+    let (optimizer, seen) = Scripted::new(&[6], refuse);
+    run(&mut plant, optimizer, settings(), &*clock);
+    let seen = seen.lock();
+    assert!((seen[0].throughput.network / STREAM / 2.0 - 1.0).abs() < 1e-6);
+    assert!(seen[0].elapsed > Duration::from_millis(4300 + 200));
 }
 
 #[test]
