@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -45,9 +46,15 @@ class TooSlow(RuntimeError):
 
 
 class Measured:
-    """A running process whose end is awaited through `wait4`, so that its own resource usage is known."""
+    """A running process whose end is awaited through `wait4`, so that its own resource usage is known.
+
+    Its peak of memory is read from `/proc` while it runs: `wait4` would tell that of the process it was forked from, if
+    that was larger.
+    """
 
     running: ClassVar[list[Measured]] = []
+    look_s: ClassVar[float] = 0.02
+    """How often the peak of memory is read: growth in the last such moment is missed."""
 
     def __init__(self, command: Sequence[str | Path], environment: Mapping[str, str], *, talks: bool = True) -> None:
         self.command = [str(word) for word in command]
@@ -63,6 +70,17 @@ class Measured:
             start_new_session=True,
         )
         self.running.append(self)
+        self.peak_mib = 0.0
+        self.watcher = threading.Thread(target=self.watch, daemon=True)
+        self.watcher.start()
+
+    def watch(self) -> None:
+        """Keeps the peak of memory until the process is gone."""
+        status = Path(f"/proc/{self.process.pid}/status")
+        with suppress(OSError):
+            while found := re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), re.MULTILINE):
+                self.peak_mib = int(found[1]) / 1024
+                time.sleep(self.look_s)
 
     def line(self) -> str:
         """The next line of its standard output; fails if there is none."""
@@ -102,7 +120,8 @@ class Measured:
             if self.process.returncode != expected:
                 command = " ".join(self.command[:6])
                 raise Failed(f"`{command} ...` ended with {self.process.returncode}\n{self.errors()}")
-        return Cost(wall, usage.ru_utime, usage.ru_stime, usage.ru_maxrss / 1024)
+        self.watcher.join()
+        return Cost(wall, usage.ru_utime, usage.ru_stime, self.peak_mib or usage.ru_maxrss / 1024)
 
     def stop(self, number: signal.Signals = signal.SIGTERM, *, expected: int = 0) -> Cost:
         """Ends it by a signal."""
