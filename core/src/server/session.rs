@@ -67,7 +67,14 @@ impl Shared {
         self.registry.set(session.session, half.clone(), transfer);
         let outcome = std::thread::scope(|scope| {
             let meters = scope.spawn(|| self.watch(&half, &session.control.sender));
-            let outcome = half.pump(&session.control, |message| Some(self.bounded(message)));
+            let outcome = half.pump(&session.control, |message| match message {
+                // The caller may have heard of the completion before this thread has.
+                Message::Goodbye => {
+                    half.goodbye();
+                    None
+                }
+                other => Some(self.bounded(other)),
+            });
             half.stop().set(None);
             let _ = meters.join();
             outcome

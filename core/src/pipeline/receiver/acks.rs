@@ -15,6 +15,8 @@ const ITEMS_PER_MESSAGE: usize = 2048;
 #[derive(Default)]
 pub(crate) struct Acks {
     state: Mutex<State>,
+    /// Held from taking to sending, so that whoever then sends `Complete` sends it last.
+    sending: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -96,6 +98,7 @@ impl Shared {
 
     /// Sends all that can be acknowledged; what a message promises is journaled before it goes.
     pub(crate) fn acknowledge(&self) {
+        let _sending = self.acks.sending.lock();
         while let Some((ack, bytes)) = self.acks.take() {
             if let Err(error) = self.flush_journal() {
                 return self.fatal(error);

@@ -51,6 +51,9 @@ impl Shared {
             }
         }
         self.acknowledge();
+        if self.stop.is_set() {
+            return Ok(());
+        }
         if let Some(account) = &self.account {
             account.removed(complete.removed);
             complete.failed.iter().for_each(|item| account.failed(&item.path, &item.failed.clone().into()));

@@ -175,7 +175,8 @@ fn read_small(shared: &Shared, item: &mut PackItem, content: &mut Vec<u8>) -> Re
         if size > SMALL {
             return Ok(Small::Grown);
         }
-        content.resize(usize::try_from(size).unwrap_or(0), 0);
+        // Some files have content and say that they are empty.
+        content.resize(usize::try_from(size).unwrap_or(0).max(1), 0);
         let read = reader.read_at(0, content)?;
         content.truncate(read);
         // A look after the reading shows growth too, so nothing needs to be read behind the end.
