@@ -316,7 +316,8 @@ impl Plant for CallerPlant<'_> {
             network: Some(decision.concurrency.network),
             write: Some(decision.concurrency.write),
             parallelism: Some(decision.parallelism),
-            pipelining: Some(decision.pipelining),
+            // Within one process there are no connections to be made anew, and their numbers would run out.
+            pipelining: Some(if self.caller.remote.is_none() { decision.pipelining.max(1) } else { decision.pipelining }),
         };
         for (half, _) in &self.caller.halves {
             half.tune(&tune);

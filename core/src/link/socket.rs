@@ -117,8 +117,13 @@ pub(crate) fn check_congestion(name: &str) -> Result<()> {
     let checked = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
         .and_then(|socket| set_congestion(&socket.into(), name));
     checked.map_err(|cause| {
+        let why = match cause.kind() {
+            io::ErrorKind::NotFound => "the sending machine does not have it".to_owned(),
+            io::ErrorKind::PermissionDenied => "the sending machine lets only its administrator choose it".to_owned(),
+            _ => cause.to_string(),
+        };
         Error::new(ErrorKind::InvalidInput, format!("could not choose the congestion control `{name}`"))
-            .with_cause(cause)
+            .with_cause(why)
             .with_hint("`sysctl net.ipv4.tcp_allowed_congestion_control` on the sending machine lists what it lets users choose")
     })
 }
