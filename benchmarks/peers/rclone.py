@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 
-from peers.peer import Job, Peer, Setting
+from peers.peer import Job, Peer, Setting, located, path_to
 from processes import Measured
 from servers import Server
 
@@ -18,7 +19,23 @@ SETTINGS = (
 )
 
 
-class RcloneWebdav(Peer):
+@functools.cache
+def outdated(program: str) -> bool:
+    """Whether it is too old to write to WebDAV at more than 100 requests a second; Debian's is."""
+    flags = subprocess.run([program, "help", "flags"], capture_output=True, text=True, check=False)
+    return "--webdav-pacer-min-sleep" not in flags.stdout
+
+
+class Rclone(Peer):
+    """What both have in common: the program, which has to be new enough."""
+
+    def missing(self) -> list[str]:
+        if located("rclone") and outdated(path_to("rclone")):
+            return ["rclone 1.65 or newer"]
+        return super().missing()
+
+
+class RcloneWebdav(Rclone):
     """`rclone copy` to `rclone serve webdav`; sizes are compared, digests are not."""
 
     name = "rclone-webdav"
@@ -46,7 +63,7 @@ class RcloneWebdav(Peer):
         return job.start(job.ends.near, "rclone", "copy", *options, job.source, ":webdav:")
 
 
-class RcloneSftp(Peer):
+class RcloneSftp(Rclone):
     """`rclone copy` to a real `sshd` with keys and a configuration of its own; it compares MD5 digests afterwards."""
 
     name = "rclone-sftp"

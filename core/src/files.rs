@@ -58,7 +58,7 @@ impl Files {
             Location::Null => return Err(Error::new(ErrorKind::InvalidInput, "`null:` holds no files")),
             Location::Remote(remote) => {
                 let base = RelativePath::from_user(&remote.path)?;
-                (Place::There(client::connect(&Target::from(&remote), options)?), base)
+                (Place::There(client::connect(&Target::from(&remote), options, None)?), base)
             }
         };
         Ok(Self { endpoint: endpoint.clone(), place, base })

@@ -9,10 +9,11 @@ use parking_lot::Mutex;
 use crate::control::{self, Outcome, Plant, Settings, SystemClock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Totals;
-use crate::link::client::Session;
+use crate::link::client::{self, Opening, Session, Target};
 use crate::link::{Control, ControlSender, Dialer, memory};
 use crate::metrics::sampler::Sample;
 use crate::optimizer::{Decision, Optimizer};
+use crate::options::TransferOptions;
 use crate::path::RelativePath;
 use crate::pipeline::account::Account;
 use crate::pipeline::half::Half;
@@ -40,6 +41,30 @@ pub(crate) struct Work {
     pub(crate) buffer: u64,
     /// Broken streams that are made again without progress in between.
     pub(crate) retries: u32,
+    /// Streams that a session begins with, as far as that can be told before the optimizer decides.
+    pub(crate) first_streams: u16,
+}
+
+impl Work {
+    /// The message that begins a session of this work with a server.
+    pub(crate) fn start(&self) -> Message {
+        Message::Start(Start {
+            direction: if self.source.is_some() { Direction::Upload } else { Direction::Download },
+            transfer: self.transfer,
+            destination: self.base.as_bytes().to_vec(),
+            receive: self.receive.clone(),
+            send: self.send.clone(),
+            tune: Tune::default(),
+            buffer: self.buffer,
+            run: self.run,
+        })
+    }
+
+    /// Opens a session with a server, and begins this work there.
+    pub(crate) fn call(&self, target: &Target, options: &TransferOptions) -> Result<Session> {
+        let opening = Opening { message: &self.start(), streams: self.first_streams };
+        client::connect(target, options, Some(opening))
+    }
 }
 
 /// What watches and steers a session.
@@ -51,7 +76,7 @@ pub(crate) struct Steering {
     pub(crate) clock: SystemClock,
 }
 
-/// Runs one session to its end.
+/// Runs one session to its end; a server has been told [`Work::start`].
 pub(crate) fn run(
     work: &Work,
     peer: Option<Session>,
@@ -87,12 +112,10 @@ impl Caller {
                 halves.push((receiver(work, destination, &far, None), far));
             }
             (Some(source), None, Some(peer)) => {
-                start(work, Direction::Upload, &peer.control)?;
                 halves.push((sender(work, source, &peer.control, account)?, peer.control));
                 remote = Some(peer.dialer);
             }
             (None, Some(destination), Some(peer)) => {
-                start(work, Direction::Download, &peer.control)?;
                 halves.push((receiver(work, destination, &peer.control, account), peer.control));
                 remote = Some(peer.dialer);
             }
@@ -274,19 +297,6 @@ fn receiver(work: &Work, store: &Arc<dyn Store>, control: &Control, account: Opt
         account,
         discard: Discard::AtOnce,
     })))
-}
-
-fn start(work: &Work, direction: Direction, control: &Control) -> Result<()> {
-    control.sender.send(&Message::Start(Start {
-        direction,
-        transfer: work.transfer,
-        destination: work.base.as_bytes().to_vec(),
-        receive: work.receive.clone(),
-        send: work.send.clone(),
-        tune: Tune::default(),
-        buffer: work.buffer,
-        run: work.run,
-    }))
 }
 
 /// What the controller tunes: the halves here, and through them the one at the peer.

@@ -17,7 +17,7 @@ use crate::files;
 use crate::link::client::{self, Session, Target};
 use crate::link::socket::check_congestion;
 use crate::open::{self, Destination, Sources};
-use crate::optimizer::{Optimizer, Policy};
+use crate::optimizer::{self, Optimizer, Policy, PolicyName};
 use crate::options::{Digest, Fsync, Overwrite, RunMode, Selection, Symlinks, TransferOptions};
 use crate::path::RelativePath;
 use crate::pipeline::account::Account;
@@ -114,7 +114,7 @@ impl Transfer {
         let (source, roots, file_name) = match open::sources(&self.sources, options.symlinks)? {
             Sources::Here { store, roots, file_name } => (Some(store), roots, file_name),
             Sources::There { target: server, mut roots } => {
-                let session = client::connect(&server, options)?;
+                let session = client::connect(&server, options, None)?;
                 let name = name_roots(&session, &mut roots)?;
                 (target, peer) = (Some(server), Some(session));
                 (None, roots, name)
@@ -130,7 +130,6 @@ impl Transfer {
             Destination::There { target: server, base, into } => {
                 if source.is_some() {
                     options.congestion.as_deref().map_or(Ok(()), check_congestion)?;
-                    peer = Some(client::connect(&server, options)?);
                     target = Some(server);
                 }
                 (None, base, into)
@@ -150,8 +149,25 @@ impl Transfer {
             base,
             buffer: options.buffer,
             retries: options.retries,
+            first_streams: self.first_streams(),
         };
+        match (&peer, &target) {
+            (Some(session), _) => session.control.sender.send(&work.start())?,
+            (None, Some(server)) => peer = Some(work.call(server, options)?),
+            (None, None) => {}
+        }
         Ok((work, target, peer))
+    }
+
+    /// Streams that the first decision asks for at least, as far as that is known before it is made.
+    fn first_streams(&self) -> u16 {
+        let options = &self.options;
+        let first = match self.optimizer {
+            Some(_) => 0,
+            None if options.policy == PolicyName::Fixed => options.concurrency,
+            None => optimizer::first_streams(&options.optimizer, options.concurrency),
+        };
+        first.min(options.max_streams.get())
     }
 
     /// The same for each attempt to copy the same sources to the same destination from this machine.

@@ -3,11 +3,13 @@
 
 mod link_support;
 
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use edt::ErrorKind;
 use edt::buffer::SLAB_SIZE;
 use edt::link::acceptor::Admission;
+use edt::link::client::{self, Opening};
 use edt::link::{FrameSink, FrameSource, StreamEnd};
 use edt::protocol::frame::{FLAG_ZERO, FrameHeader, FrameKind};
 use edt::protocol::message::Message;
@@ -63,6 +65,32 @@ fn messages_and_frames_pass_both_ways_plain_and_under_tls() {
         exchange(sink, source);
         // Loopback without `edts://` is plain, and a plain connection pins nothing.
         assert_eq!(caller.pins().contains(&server.fingerprint), tls);
+    }
+}
+
+#[test]
+fn what_a_session_is_for_is_said_at_once_but_never_to_an_unknown_server() {
+    let (server, caller) = (TestServer::start(), Caller::new());
+    let message = Message::Close(vec![7]);
+    let opening = Opening { message: &message, streams: 2 };
+    let made = || server.connections.load(Ordering::Acquire);
+    // Plain, under TLS with a server that is met for the first time, and again.
+    for (tls, beforehand) in [(false, 2), (true, 0), (true, 2)] {
+        let before = made();
+        let session = client::connect(&server.target(tls), &caller.options, Some(opening)).unwrap();
+        let accepted = server.next_session();
+        assert_eq!(accepted.control.receiver.recv_timeout(LONG).unwrap(), message);
+        let limit = Instant::now() + LONG;
+        while made() < before + 1 + beforehand && Instant::now() < limit {
+            std::thread::yield_now();
+        }
+        assert_eq!(made(), before + 1 + beforehand);
+        for number in 1..=3 {
+            let sink = session.dialer.sink(number).unwrap();
+            let StreamEnd::Source(source) = server.next_stream().end else { panic!("wrong direction") };
+            exchange(sink, source);
+        }
+        assert_eq!(made(), before + 4);
     }
 }
 

@@ -1,5 +1,7 @@
 //! The calling side: opens a session with a server and dials its streams.
 
+mod standby;
+
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -18,6 +20,9 @@ use crate::link::tls::{self, Verifier};
 use crate::link::{Control, Dialer, FrameSink, FrameSource, stream};
 use crate::options::{Plain, TransferOptions};
 use crate::protocol::handshake::{ClientHello, Established, Limits, Role, SessionId, SessionKey, StreamDirection, StreamHello};
+use crate::protocol::message::Message;
+
+use standby::Standby;
 
 /// How both sides name themselves to each other.
 pub(super) const SOFTWARE: &str = concat!("edt ", env!("CARGO_PKG_VERSION"));
@@ -46,6 +51,15 @@ impl From<&Remote> for Target {
     }
 }
 
+/// What a session is opened for, if that is known beforehand: saying it at once saves a round trip.
+#[derive(Debug, Clone, Copy)]
+pub struct Opening<'a> {
+    /// The first message.
+    pub message: &'a Message,
+    /// Streams that will be dialled first.
+    pub streams: u16,
+}
+
 /// An open session with a server; it ends with its control channel.
 pub struct Session {
     /// Messages.
@@ -63,8 +77,8 @@ pub struct Session {
 }
 
 /// Opens a session. Plain on loopback, unless the target asks for TLS, and where the options allow plain anywhere; else under TLS, with
-/// the server's identity pinned once it has shown that it knows the secret.
-pub fn connect(target: &Target, options: &TransferOptions) -> Result<Session> {
+/// the server's identity pinned once it has shown that it knows the secret. The message of `opening` has been sent when this returns.
+pub fn connect(target: &Target, options: &TransferOptions, opening: Option<Opening>) -> Result<Session> {
     let secret = secret::find(&options.secret)?;
     let peer = target.name();
     let (socket, rtt) = socket::connect(&target.host, target.port)?;
@@ -77,27 +91,34 @@ pub fn connect(target: &Target, options: &TransferOptions) -> Result<Session> {
     if let Some(trust) = &trust {
         way.tls = Some(tls::client_config(Arc::clone(&trust.verifier))?);
     }
+    // A server that is met for the first time hears nothing, and sees no further connection, before it has proved itself.
+    let early = opening.filter(|_| trust.as_ref().is_none_or(|trust| trust.pin.is_some()));
+    let standby = early.map_or_else(Standby::default, |opening| Standby::dial(&way, opening.streams));
     let mut connection =
         way.open(socket).map_err(|cause| trust.as_ref().and_then(Trust::refusal).unwrap_or_else(|| failed(&cause)))?;
-    let established = greet(&mut connection, &secret, &peer)?;
+    let first = early.map_or_else(Vec::new, |opening| opening.message.encode_with_length());
+    let established = greet(&mut connection, &secret, &first, &peer)?;
     if let Some(trust) = &trust {
         way.tls = Some(trust.settle()?);
     }
     let control = control::open(connection, &peer, Liveness::default())?;
+    if let Some(opening) = opening.filter(|_| early.is_none()) {
+        control.sender.send(opening.message)?;
+    }
     let Established { session, session_key: key, limits, peer: software, .. } = established;
     let software = software.chars().filter(|c| !c.is_control()).take(100).collect();
-    Ok(Session { control, dialer: Arc::new(TcpDialer { way, session, key }), limits, peer, software, rtt })
+    Ok(Session { control, dialer: Arc::new(TcpDialer { way, session, key, standby }), limits, peer, software, rtt })
 }
 
-/// Does the client's part of the handshake.
-fn greet(connection: &mut Connection, secret: &Secret, peer: &str) -> Result<Established> {
+/// Does the client's part of the handshake, and sends the bytes of a first message right behind it.
+fn greet(connection: &mut Connection, secret: &Secret, first: &[u8], peer: &str) -> Result<Established> {
     let failed = |cause: io::Error| failed(peer, &cause);
     let (hello, state) = ClientHello::new(secret::random()?, SOFTWARE);
     connection.write_both(&Role::Control.preamble(), &hello).map_err(failed)?;
     let welcome = connection.read_message().map_err(failed)?;
     let binding = connection.binding().map_err(failed)?;
     let (proof, state) = state.on_welcome(&welcome, secret.as_bytes(), &binding)?;
-    connection.write_both(&proof, &[]).map_err(failed)?;
+    connection.write_both(&proof, first).map_err(failed)?;
     state.on_accepted(&connection.read_message().map_err(failed)?)
 }
 
@@ -145,6 +166,7 @@ impl Trust {
 }
 
 /// How connections to one server are opened.
+#[derive(Clone)]
 struct Way {
     host: String,
     address: SocketAddr,
@@ -161,28 +183,36 @@ impl Way {
             Some(config) => Connection::tls_client(socket, deadline, Arc::clone(config), tls::server_name(&self.host)),
         }
     }
+
+    /// Makes a connection for a stream, up to its hello.
+    fn dial(&self) -> Result<Connection> {
+        let socket = socket::connect_again(self.address)?;
+        let open = socket::configure(&socket, Use::Data).and_then(|()| self.open(socket));
+        open.map_err(|cause| stream::lost(&format!("could not connect to `{}`", self.peer), &cause))
+    }
 }
 
 struct TcpDialer {
     way: Way,
     session: SessionId,
     key: SessionKey,
+    standby: Standby,
 }
 
 impl TcpDialer {
     /// Opens a connection and binds it to the session. The server answers nothing: if it refuses, the stream breaks.
     fn dial(&self, number: u16, direction: StreamDirection) -> Result<(Connection, String)> {
         let name = format!("stream {number} to `{}`", self.way.peer);
-        let socket = socket::connect_again(self.way.address)?;
-        let open = || {
-            socket::configure(&socket, Use::Data)?;
-            let mut connection = self.way.open(socket)?;
+        let mut connection = match self.standby.take() {
+            Some(connection) => connection,
+            None => self.way.dial()?,
+        };
+        let mut greet = || {
             let hello = StreamHello { session: self.session, number, direction };
             let bytes = hello.encode(&self.key, &connection.binding()?);
-            connection.write_both(&bytes, &[])?;
-            Ok(connection)
+            connection.write_both(&bytes, &[])
         };
-        let connection = open().map_err(|cause| stream::lost(&format!("could not open {name}"), &cause))?;
+        greet().map_err(|cause| stream::lost(&format!("could not open {name}"), &cause))?;
         Ok((connection, name))
     }
 }

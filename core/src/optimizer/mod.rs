@@ -166,6 +166,16 @@ pub fn by_name(name: &str, concurrency: u16) -> Result<Box<dyn Optimizer>> {
     }
 }
 
+/// Streams that the optimizer of a name begins with at least; 0 if that is not known beforehand.
+pub fn first_streams(name: &str, concurrency: u16) -> u16 {
+    match name {
+        "fixed" => concurrency,
+        "auto" => AUTO_START,
+        "falcon" => falcon::START,
+        _ => 0,
+    }
+}
+
 /// The error for a name that is not one of [`NAMES`].
 pub fn unknown(name: &str) -> Error {
     Error::new(ErrorKind::InvalidInput, format!("there is no optimizer `{name}`"))

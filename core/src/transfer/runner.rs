@@ -9,7 +9,7 @@ use crate::control::Outcome;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::event::{Event, Totals};
-use crate::link::client::{self, Session, Target};
+use crate::link::client::{Session, Target};
 use crate::optimizer::guard::Guard;
 use crate::optimizer::{Decision, Observation, Optimizer, Policy, PolicyName, by_name};
 use crate::options::{RunMode, TransferOptions};
@@ -103,7 +103,7 @@ impl Runner {
                 return Err(cancelled());
             }
             attempts += 1;
-            match client::connect(target, &self.options) {
+            match self.work.call(target, &self.options) {
                 Ok(session) => return Ok(session),
                 Err(again) => error = again,
             }

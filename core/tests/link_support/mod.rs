@@ -3,7 +3,7 @@
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -31,6 +31,8 @@ pub struct TestServer {
     pub acceptor: Arc<Acceptor>,
     pub accepted: Receiver<Result<Accepted>>,
     pub fingerprint: String,
+    /// How many connections were made.
+    pub connections: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -48,18 +50,28 @@ impl TestServer {
         let address = listener.local_addr().unwrap();
         let (results, accepted) = unbounded();
         let stop = Arc::new(AtomicBool::new(false));
+        let connections = Arc::new(AtomicUsize::new(0));
         let thread = thread::spawn({
-            let (acceptor, stop) = (Arc::clone(&acceptor), Arc::clone(&stop));
+            let (acceptor, stop, connections) = (Arc::clone(&acceptor), Arc::clone(&stop), Arc::clone(&connections));
             move || {
                 thread::scope(|scope| {
                     for socket in listener.incoming().take_while(|_| !stop.load(Ordering::Acquire)) {
+                        connections.fetch_add(1, Ordering::AcqRel);
                         let (acceptor, results) = (&acceptor, &results);
                         scope.spawn(move || results.send(acceptor.accept(socket.unwrap())).unwrap_or_default());
                     }
                 });
             }
         });
-        Self { address, acceptor, accepted, fingerprint: identity.fingerprint().to_owned(), stop, thread: Some(thread) }
+        Self {
+            address,
+            acceptor,
+            accepted,
+            fingerprint: identity.fingerprint().to_owned(),
+            connections,
+            stop,
+            thread: Some(thread),
+        }
     }
 
     pub fn target(&self, tls: bool) -> Target {
@@ -120,7 +132,7 @@ impl Caller {
     }
 
     pub fn call(&self, target: &Target) -> Result<Session> {
-        client::connect(target, &self.options)
+        client::connect(target, &self.options, None)
     }
 
     /// What is pinned, empty if nothing is.

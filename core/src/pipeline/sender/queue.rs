@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -82,6 +82,8 @@ pub(crate) struct Cut {
 pub(crate) struct Queue {
     state: Mutex<State>,
     changed: Condvar,
+    /// Workers that wait for work.
+    idle: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -146,7 +148,9 @@ impl Queue {
             return Next::Unit(unit);
         }
         if !state.closed {
+            self.idle.fetch_add(1, Ordering::Relaxed);
             self.changed.wait_for(&mut state, patience);
+            self.idle.fetch_sub(1, Ordering::Relaxed);
         }
         match state.take(cut) {
             Some(unit) => {
@@ -155,6 +159,20 @@ impl Queue {
             }
             None => Next::Nothing,
         }
+    }
+
+    /// What a worker keeps of the rest of its chunk: where others have nothing to do it gives half of it back, so that a slow stream does
+    /// not have the end of the work for itself.
+    pub(crate) fn share(&self, file: &Arc<SourceFile>, rest: Range<u64>, parallelism: u16) -> Range<u64> {
+        if self.idle.load(Ordering::Relaxed) == 0 || file.in_flight.load(Ordering::Relaxed) >= parallelism {
+            return rest;
+        }
+        let middle = u64::midpoint(rest.start, rest.end).next_multiple_of(BLOCK);
+        if middle >= rest.end {
+            return rest;
+        }
+        self.put_back(Unit::Chunk(Arc::clone(file), middle..rest.end));
+        rest.start..middle
     }
 
     /// Listing has ended.
@@ -360,6 +378,29 @@ mod tests {
         assert!(matches!(queue.take(cut, Duration::ZERO), Next::Nothing));
         file.in_flight.fetch_sub(1, Ordering::Relaxed);
         assert!(matches!(queue.take(cut, Duration::ZERO), Next::Unit(_)));
+    }
+
+    #[test]
+    fn half_of_what_is_left_goes_to_whoever_has_nothing_to_do() {
+        let queue = Queue::default();
+        let whole = 3 * BLOCK..10 * BLOCK + 5;
+        let shared = |file: &Arc<SourceFile>, rest: &Range<u64>| queue.share(file, rest.clone(), 2);
+        let large = file(1, whole.end);
+        assert_eq!(shared(&large, &whole), whole, "nobody waits");
+        std::thread::scope(|scope| {
+            let idle = scope.spawn(|| queue.take(cut(64 << 20), Duration::from_secs(20)));
+            while queue.idle.load(Ordering::Relaxed) == 0 {
+                std::thread::yield_now();
+            }
+            let last = 9 * BLOCK..10 * BLOCK;
+            assert_eq!(shared(&large, &last), last, "one block is not divided");
+            large.in_flight.store(2, Ordering::Relaxed);
+            assert_eq!(shared(&large, &whole), whole, "as many chunks of it as may be are in flight");
+            large.in_flight.store(1, Ordering::Relaxed);
+            assert_eq!(shared(&large, &whole), 3 * BLOCK..7 * BLOCK);
+            let Next::Unit(Unit::Chunk(_, given)) = idle.join().unwrap() else { panic!() };
+            assert_eq!(given, 7 * BLOCK..whole.end);
+        });
     }
 
     #[test]

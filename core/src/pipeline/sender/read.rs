@@ -73,7 +73,8 @@ impl UnitReader {
         if last {
             done(&file);
         } else {
-            self.unit = Some(Unit::Chunk(Arc::clone(&file), end..range.end));
+            let rest = shared.queue.share(&file, end..range.end, shared.parallelism.load(Ordering::Relaxed));
+            self.unit = Some(Unit::Chunk(Arc::clone(&file), rest));
         }
         Some((frame, Tag::Data { file, range: range.start..end, last }))
     }
