@@ -168,7 +168,7 @@ impl Queue {
             return rest;
         }
         let middle = u64::midpoint(rest.start, rest.end).next_multiple_of(BLOCK);
-        if middle >= rest.end {
+        if middle == rest.start || middle >= rest.end {
             return rest;
         }
         self.put_back(Unit::Chunk(Arc::clone(file), middle..rest.end));
@@ -392,8 +392,9 @@ mod tests {
             while queue.idle.load(Ordering::Relaxed) == 0 {
                 std::thread::yield_now();
             }
-            let last = 9 * BLOCK..10 * BLOCK;
-            assert_eq!(shared(&large, &last), last, "one block is not divided");
+            for last in [9 * BLOCK..10 * BLOCK, 9 * BLOCK..9 * BLOCK + 1] {
+                assert_eq!(shared(&large, &last), last, "one block is not divided");
+            }
             large.in_flight.store(2, Ordering::Relaxed);
             assert_eq!(shared(&large, &whole), whole, "as many chunks of it as may be are in flight");
             large.in_flight.store(1, Ordering::Relaxed);
