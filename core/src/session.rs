@@ -12,7 +12,7 @@ use crate::event::Totals;
 use crate::link::client::{self, Opening, Session, Target};
 use crate::link::{Control, ControlSender, Dialer, memory};
 use crate::metrics::sampler::Sample;
-use crate::optimizer::{Decision, Optimizer};
+use crate::optimizer::{Decision, FirstStreams, Optimizer};
 use crate::options::TransferOptions;
 use crate::path::RelativePath;
 use crate::pipeline::account::Account;
@@ -42,7 +42,7 @@ pub(crate) struct Work {
     /// Broken streams that are made again without progress in between.
     pub(crate) retries: u32,
     /// Streams that a session begins with, as far as that can be told before the optimizer decides.
-    pub(crate) first_streams: u16,
+    pub(crate) first_streams: FirstStreams,
 }
 
 impl Work {
@@ -140,7 +140,13 @@ impl Caller {
             let pumps: Vec<_> = self
                 .halves
                 .iter()
-                .map(|(half, control)| scope.spawn(move || guarded(half.stop(), || self.pump(half, control, &steering.cancel))))
+                .map(|(half, control)| {
+                    scope.spawn(move || {
+                        let outcome = guarded(half.stop(), || self.pump(half, control, &steering.cancel));
+                        steering.clock.wake();
+                        outcome
+                    })
+                })
                 .collect();
             let keeper = scope.spawn(|| self.keep_streams());
             let mut plant = CallerPlant { caller: self, cancel: &steering.cancel };
@@ -149,6 +155,7 @@ impl Caller {
                 .into_iter()
                 .map(|pump| pump.join().unwrap_or_else(|_| Err(Error::new(ErrorKind::Io, "a session thread panicked"))))
                 .collect();
+            self.halves.iter().for_each(|(half, _)| half.stop().set(None));
             let _ = keeper.join();
             (first_error(results), outcome)
         });

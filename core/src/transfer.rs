@@ -6,6 +6,7 @@ mod verdict;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 
@@ -17,7 +18,7 @@ use crate::files;
 use crate::link::client::{self, Session, Target};
 use crate::link::socket::check_congestion;
 use crate::open::{self, Destination, Sources};
-use crate::optimizer::{self, Optimizer, Policy, PolicyName};
+use crate::optimizer::{FirstStreams, Optimizer, Policy, PolicyName};
 use crate::options::{Digest, Fsync, Overwrite, RunMode, Selection, Symlinks, TransferOptions};
 use crate::path::RelativePath;
 use crate::pipeline::account::Account;
@@ -84,8 +85,9 @@ impl Transfer {
             settings: Settings { policy, interval: self.options.interval, events },
             clock: SystemClock::new(),
         };
+        let first = work.first_streams.over(peer.as_ref().map_or(Duration::ZERO, |peer| peer.rtt));
         let runner = Runner {
-            optimizer: SharedOptimizer::new(self.optimizer, &self.options)?,
+            optimizer: SharedOptimizer::new(self.optimizer, &self.options, first)?,
             sources: self.sources,
             destination: self.destination,
             options: self.options,
@@ -160,14 +162,16 @@ impl Transfer {
     }
 
     /// Streams that the first decision asks for at least, as far as that is known before it is made.
-    fn first_streams(&self) -> u16 {
+    fn first_streams(&self) -> FirstStreams {
         let options = &self.options;
-        let first = match self.optimizer {
-            Some(_) => 0,
-            None if options.policy == PolicyName::Fixed => options.concurrency,
-            None => optimizer::first_streams(&options.optimizer, options.concurrency),
+        let first = match (&self.optimizer, options.optimizer.as_str()) {
+            (Some(_), _) => FirstStreams::always(0),
+            _ if options.policy == PolicyName::Fixed => FirstStreams::always(options.concurrency),
+            (None, "auto") => FirstStreams::AUTO,
+            (None, "fixed") => FirstStreams::always(options.concurrency),
+            _ => FirstStreams::always(1),
         };
-        first.min(options.max_streams.get())
+        first.at_most(options.max_streams.get())
     }
 
     /// The same for each attempt to copy the same sources to the same destination from this machine.

@@ -11,6 +11,7 @@ use edt::buffer::SLAB_SIZE;
 use edt::link::acceptor::Admission;
 use edt::link::client::{self, Opening};
 use edt::link::{FrameSink, FrameSource, StreamEnd};
+use edt::optimizer::FirstStreams;
 use edt::protocol::frame::{FLAG_ZERO, FrameHeader, FrameKind};
 use edt::protocol::message::Message;
 use link_support::{Caller, LIMITS, LONG, TestServer, frame, pool};
@@ -72,7 +73,7 @@ fn messages_and_frames_pass_both_ways_plain_and_under_tls() {
 fn what_a_session_is_for_is_said_at_once_but_never_to_an_unknown_server() {
     let (server, caller) = (TestServer::start(), Caller::new());
     let message = Message::Close(vec![7]);
-    let opening = Opening { message: &message, streams: 2 };
+    let opening = Opening { message: &message, streams: FirstStreams::always(2) };
     let made = || server.connections.load(Ordering::Acquire);
     // Plain, under TLS with a server that is met for the first time, and again.
     for (tls, beforehand) in [(false, 2), (true, 0), (true, 2)] {

@@ -142,11 +142,11 @@ fn read(path: &Path) -> Result<Secret> {
     Secret::new(text.lines().next().unwrap_or_default(), &format!("`{}`", path.display()))
 }
 
-/// Bytes from the random generator of the cryptography library.
+/// Bytes from the random generator of the operating system; the one of the cryptography library needs 20 ms before its first byte.
 pub(crate) fn random<const LENGTH: usize>() -> Result<[u8; LENGTH]> {
     let mut bytes = [0; LENGTH];
-    aws_lc_rs::rand::fill(&mut bytes)
-        .map_err(|_| Error::new(ErrorKind::Io, "could not draw random bytes from the operating system"))?;
+    getrandom::fill(&mut bytes)
+        .map_err(|cause| Error::new(ErrorKind::Io, "could not draw random bytes from the operating system").with_cause(cause))?;
     Ok(bytes)
 }
 

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-/// How long a waiting clock may take to notice that it shall stop.
+use parking_lot::{Condvar, Mutex};
+
+/// How long a waiting clock may take to notice that it shall stop, if nobody wakes it.
 const POLL: Duration = Duration::from_millis(20);
 
 /// Time since some beginning, and waiting.
@@ -18,12 +20,19 @@ pub trait Clock: Send + Sync {
 #[derive(Debug)]
 pub struct SystemClock {
     start: Instant,
+    waiting: Mutex<()>,
+    woken: Condvar,
 }
 
 impl SystemClock {
     /// A clock that begins now.
     pub fn new() -> Self {
-        Self { start: Instant::now() }
+        Self { start: Instant::now(), waiting: Mutex::default(), woken: Condvar::new() }
+    }
+
+    /// Lets whoever waits look at once whether it shall stop.
+    pub fn wake(&self) {
+        self.woken.notify_all();
     }
 }
 
@@ -45,7 +54,7 @@ impl Clock for SystemClock {
             if left.is_zero() {
                 return false;
             }
-            std::thread::sleep(left.min(POLL));
+            self.woken.wait_for(&mut self.waiting.lock(), left.min(POLL));
         }
         true
     }
@@ -61,5 +70,15 @@ mod tests {
         assert!(clock.wait(Duration::from_secs(3600), &|| true));
         assert!(!clock.wait(Duration::from_millis(1), &|| false));
         assert!(clock.now() >= Duration::from_millis(1));
+    }
+
+    #[test]
+    fn waking_ends_no_wait_by_itself() {
+        let clock = SystemClock::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| (0..100).for_each(|_| clock.wake()));
+            assert!(!clock.wait(Duration::from_millis(50), &|| false));
+        });
+        assert!(clock.now() >= Duration::from_millis(50));
     }
 }

@@ -18,6 +18,7 @@ use crate::link::control::{self, Liveness};
 use crate::link::socket::{self, CONNECT_TIMEOUT, Use};
 use crate::link::tls::{self, Verifier};
 use crate::link::{Control, Dialer, FrameSink, FrameSource, stream};
+use crate::optimizer::FirstStreams;
 use crate::options::{Plain, TransferOptions};
 use crate::protocol::handshake::{ClientHello, Established, Limits, Role, SessionId, SessionKey, StreamDirection, StreamHello};
 use crate::protocol::message::Message;
@@ -57,7 +58,7 @@ pub struct Opening<'a> {
     /// The first message.
     pub message: &'a Message,
     /// Streams that will be dialled first.
-    pub streams: u16,
+    pub streams: FirstStreams,
 }
 
 /// An open session with a server; it ends with its control channel.
@@ -93,7 +94,7 @@ pub fn connect(target: &Target, options: &TransferOptions, opening: Option<Openi
     }
     // A server that is met for the first time hears nothing, and sees no further connection, before it has proved itself.
     let early = opening.filter(|_| trust.as_ref().is_none_or(|trust| trust.pin.is_some()));
-    let standby = early.map_or_else(Standby::default, |opening| Standby::dial(&way, opening.streams));
+    let standby = early.map_or_else(Standby::default, |opening| Standby::dial(&way, opening.streams.over(rtt)));
     let mut connection =
         way.open(socket).map_err(|cause| trust.as_ref().and_then(Trust::refusal).unwrap_or_else(|| failed(&cause)))?;
     let first = early.map_or_else(Vec::new, |opening| opening.message.encode_with_length());

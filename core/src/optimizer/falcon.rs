@@ -8,9 +8,6 @@ use super::utility;
 use super::{Decision, Observation, Optimizer, Policy};
 use crate::error::Result;
 
-/// Streams that the paper begins with.
-pub(super) const START: u16 = 2;
-
 /// Online gradient descent on the utility of eq. 4.
 #[derive(Debug, Clone)]
 pub struct Falcon {
@@ -43,14 +40,14 @@ struct Test {
 impl Falcon {
     /// The form that works: the relative change of utility is taken as a relative change of the number of streams.
     pub fn new() -> Self {
-        Self { form: Form::Relative, centre: START, asked: START, theta: 1.0, direction: None, first: None }
+        Self { form: Form::Relative, centre: 2, asked: 2, theta: 1.0, direction: None, first: None }
     }
 
     /// Begins around `centre` streams instead of the paper's 2: on long paths whose streams are capped, the way up from there takes
     /// longer than many a transfer.
     #[must_use]
     pub fn starting_at(centre: u16) -> Self {
-        let centre = centre.max(START);
+        let centre = centre.max(2);
         Self { centre, asked: centre, ..Self::new() }
     }
 

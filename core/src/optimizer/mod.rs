@@ -14,8 +14,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// The names that `--optimizer` takes. `auto` is `falcon`, begun higher, until a better default is measured.
 pub const NAMES: [&str; 3] = ["auto", "fixed", "falcon"];
 
-/// Streams that `auto` begins around: about as many as saturate a path of 1 Gbit/s whose streams are held to 150 Mbit/s.
-const AUTO_START: u16 = 8;
+/// The round trip time from which a path counts as long.
+const LONG_TRIP: Duration = Duration::from_millis(5);
 
 /// Decides the concurrency of each stage from what was observed since the last decision.
 pub trait Optimizer: Send {
@@ -156,23 +156,42 @@ impl Policy {
     }
 }
 
-/// Makes the optimizer of a name; `concurrency` is what `fixed` keeps.
-pub fn by_name(name: &str, concurrency: u16) -> Result<Box<dyn Optimizer>> {
+/// Makes the optimizer of a name; `streams` is what `fixed` keeps and `auto` begins around.
+pub fn by_name(name: &str, streams: u16) -> Result<Box<dyn Optimizer>> {
     match name {
-        "fixed" => Ok(Box::new(fixed::Fixed::new(concurrency))),
-        "auto" => Ok(Box::new(falcon::Falcon::starting_at(AUTO_START))),
+        "fixed" => Ok(Box::new(fixed::Fixed::new(streams))),
+        "auto" => Ok(Box::new(falcon::Falcon::starting_at(streams))),
         "falcon" => Ok(Box::new(falcon::Falcon::new())),
         _ => Err(unknown(name)),
     }
 }
 
-/// Streams that the optimizer of a name begins with at least; 0 if that is not known beforehand.
-pub fn first_streams(name: &str, concurrency: u16) -> u16 {
-    match name {
-        "fixed" => concurrency,
-        "auto" => AUTO_START,
-        "falcon" => falcon::START,
-        _ => 0,
+/// Streams that a transfer begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FirstStreams {
+    short: u16,
+    long: u16,
+}
+
+impl FirstStreams {
+    /// What `auto` begins around: over a short path one stream goes far; over a long one streams are slow to grow and often held to a
+    /// share of the path, and the way up from few takes longer than many a transfer.
+    pub const AUTO: Self = Self { short: 8, long: 16 };
+
+    /// The same over every path.
+    pub const fn always(streams: u16) -> Self {
+        Self { short: streams, long: streams }
+    }
+
+    /// No more than so many.
+    #[must_use]
+    pub fn at_most(self, streams: u16) -> Self {
+        Self { short: self.short.min(streams), long: self.long.min(streams) }
+    }
+
+    /// How many over a path of this round trip time.
+    pub fn over(self, rtt: Duration) -> u16 {
+        if rtt < LONG_TRIP { self.short } else { self.long }
     }
 }
 

@@ -139,11 +139,12 @@ pub(super) struct SharedOptimizer {
 }
 
 impl SharedOptimizer {
-    pub(super) fn new(own: Option<Box<dyn Optimizer>>, options: &TransferOptions) -> Result<Self> {
+    /// `first` is what `fixed` keeps and `auto` begins around.
+    pub(super) fn new(own: Option<Box<dyn Optimizer>>, options: &TransferOptions, first: u16) -> Result<Self> {
         let inner = match own {
             Some(optimizer) => optimizer,
-            None if options.policy == PolicyName::Fixed => by_name("fixed", options.concurrency)?,
-            None => by_name(&options.optimizer, options.concurrency)?,
+            None if options.policy == PolicyName::Fixed => by_name("fixed", first)?,
+            None => by_name(&options.optimizer, first)?,
         };
         let name = match (options.optimizer.as_str(), inner.name()) {
             ("auto", "falcon") => "auto (falcon)".to_owned(),
