@@ -40,6 +40,13 @@ pub(crate) struct TargetFile {
     recovered: bool,
 }
 
+impl TargetFile {
+    /// Whether all its bytes are there.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.whole.load(Ordering::SeqCst)
+    }
+}
+
 /// What of a file is verified.
 pub(crate) struct FileState {
     pub(crate) ranges: Ranges,
@@ -107,10 +114,9 @@ impl Files {
 
     /// Files whose bytes are all there and that are not under their final names yet.
     fn unpublished(&self) -> usize {
-        let whole = |file: &TargetFile| file.whole.load(Ordering::Relaxed);
         let waits = |place: &&Place| match place {
             Place::Opening => false,
-            Place::Open(file) => whole(file),
+            Place::Open(file) => file.is_whole(),
             Place::Closing => true,
         };
         self.open.lock().values().filter(waits).count()
@@ -215,18 +221,10 @@ impl Shared {
         let resume = Some(Partial { key: self.key.clone(), number });
         let new = NewFile { path: path.clone(), size: header.size, sparse: header.sparse, resume };
         let writer = self.store.create(&new)?;
+        let whole = AtomicBool::new(ranges.is_complete(header.size));
         let state = Mutex::new(FileState { ranges, digest });
         let writer = parking_lot::RwLock::new(Some(writer));
-        Ok(TargetFile {
-            header,
-            path,
-            number,
-            state,
-            writer,
-            failed: AtomicBool::new(false),
-            whole: AtomicBool::new(false),
-            recovered: continued,
-        })
+        Ok(TargetFile { header, path, number, state, writer, failed: AtomicBool::new(false), whole, recovered: continued })
     }
 
     /// Removes the partial file of a source that has changed since.
@@ -285,7 +283,7 @@ impl Shared {
         }
         state.ranges.insert(header.offset, end);
         state.digest.add(header.offset, u64::from(header.length), header.crc64nvme, &header.blake3);
-        file.whole.store(state.ranges.is_complete(file.header.size), Ordering::Relaxed);
+        file.whole.store(state.ranges.is_complete(file.header.size), Ordering::SeqCst);
         drop(state);
         self.journal(&Record::Range {
             number: file.number,
@@ -307,6 +305,7 @@ impl Shared {
             }
             self.journal(&Record::Forget { number: file.number });
         }
+        self.give_up_closing(number);
     }
 
     /// A file cannot be written; what is verified of it stays for another attempt.
@@ -327,6 +326,7 @@ impl Shared {
             account.failed(path, error);
         }
         self.acks.failed(ItemFailed { file: number, path: path.to_vec(), failed: error.into() });
+        self.give_up_closing(number);
     }
 }
 

@@ -218,12 +218,14 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::link::{ControlSender, memory};
+    use crate::link::{ControlSender, Frame, memory};
     use crate::options::Symlinks;
+    use crate::pipeline::digest::crc64nvme;
     use crate::pipeline::receiver::file::TargetDirectory;
-    use crate::pipeline::receiver::{Receiver, ReceiverParts};
+    use crate::pipeline::receiver::{Arrived, Receiver, ReceiverParts};
     use crate::protocol::TransferId;
-    use crate::protocol::message::{MAX_MESSAGE, ReceiveOptions};
+    use crate::protocol::frame::{FLAG_ZERO, FrameHeader, FrameKind};
+    use crate::protocol::message::{FileHeader, Key, MAX_MESSAGE, ReceiveOptions};
     use crate::store::local::LocalStore;
     use crate::store::memory::MemoryStore;
     use crate::store::{Metadata, Store};
@@ -281,6 +283,87 @@ mod tests {
         assert!(journal.exists());
         receiver.goodbye();
         assert!(!journal.exists());
+    }
+
+    fn header(number: u32, size: u64) -> FileHeader {
+        FileHeader {
+            file: number,
+            path: format!("file {number}").into_bytes(),
+            kind: ItemKind::File,
+            size,
+            modified_ns: None,
+            mode: None,
+            identity: Key([0; 16]),
+            target: None,
+            crc64nvme: 0,
+            blake3: None,
+            sparse: false,
+        }
+    }
+
+    /// A block of a file that is all zeros.
+    fn block(number: u32, offset: u64, length: u32) -> Arrived {
+        let mut header = FrameHeader::empty(FrameKind::Data);
+        (header.file, header.offset, header.length, header.flags) = (number, offset, length, FLAG_ZERO);
+        header.crc64nvme = crc64nvme(&vec![0; length as usize]);
+        Arrived { stream: 1, sequence: 0, frame: Frame { header, payload: None } }
+    }
+
+    #[test]
+    fn a_file_that_is_closed_early_is_published_with_the_last_of_its_bytes() {
+        let (store, (near, _far)) = (Arc::new(MemoryStore::new()), memory::pair());
+        let receiver = receiver(Arc::clone(&store) as Arc<dyn Store>, near.sender);
+        let shared = &receiver.shared;
+        let (size, first) = (300_000, 1 << 18);
+        for (number, opened_before) in [(1, true), (2, false)] {
+            let path = RelativePath::from_user(&format!("file {number}")).unwrap();
+            if opened_before {
+                shared.open_file(header(number, size)).unwrap();
+            }
+            shared.close(number);
+            shared.close(number);
+            if !opened_before {
+                shared.open_file(header(number, size)).unwrap();
+            }
+            shared.take(&block(number, first, 300_000 - (1 << 18)));
+            assert_eq!(shared.closing.load(Ordering::SeqCst), 1);
+            assert!(store.stat(&path).is_err());
+            shared.take(&block(number, 0, 1 << 18));
+            assert_eq!(shared.closing.load(Ordering::SeqCst), 0);
+            assert_eq!(store.stat(&path).unwrap().size, size);
+            // A second copy of what is settled changes nothing.
+            shared.take(&block(number, 0, 1 << 18));
+            shared.close(number);
+            assert_eq!(shared.closing.load(Ordering::SeqCst), 0);
+        }
+        assert!(!shared.stop.is_set());
+    }
+
+    #[test]
+    fn nobody_waits_for_a_closed_file_that_failed_or_was_abandoned() {
+        let (near, _far) = memory::pair();
+        let receiver = receiver(Arc::new(MemoryStore::new()), near.sender);
+        let shared = &receiver.shared;
+        shared.open_file(header(1, 300_000)).unwrap();
+        shared.close(1);
+        shared.close(2);
+        assert_eq!(shared.closing.load(Ordering::SeqCst), 2);
+        shared.abandon(1);
+        shared.item_failed(2, b"file 2", &Error::new(ErrorKind::NoSpace, "no space"));
+        assert_eq!(shared.closing.load(Ordering::SeqCst), 0);
+        shared.close(1);
+        shared.finish(true).unwrap();
+        assert!(shared.complete.load(Ordering::SeqCst));
+    }
+
+    #[test]
+    fn a_sender_that_closes_what_never_comes_is_given_up() {
+        let (near, _far) = memory::pair();
+        let receiver = receiver(Arc::new(MemoryStore::new()), near.sender);
+        (1..=1 << 20).for_each(|number| receiver.shared.close(number));
+        assert!(!receiver.shared.stop.is_set());
+        receiver.shared.close((1 << 20) + 1);
+        assert_eq!(receiver.shared.stop.error().unwrap().kind(), ErrorKind::Protocol);
     }
 
     #[test]

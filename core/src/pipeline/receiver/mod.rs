@@ -114,7 +114,9 @@ pub(crate) struct Shared {
     journal: Mutex<Option<Journal>>,
     acks: Acks,
     publishing: publish::Queue,
-    /// Closed files on their way to their final names.
+    /// Closed files of which bytes are still on their way.
+    vouched: Mutex<HashSet<u32>>,
+    /// All closed files that are not yet under their final names.
     closing: AtomicUsize,
     network: Arc<StageMeter>,
     write: Arc<StageMeter>,
@@ -159,6 +161,7 @@ impl Receiver {
             journal: Mutex::new(None),
             acks: Acks::default(),
             publishing: publish::Queue::default(),
+            vouched: Mutex::default(),
             closing: AtomicUsize::new(0),
             network: StageMeter::new(),
             write: StageMeter::new(),

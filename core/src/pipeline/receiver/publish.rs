@@ -24,6 +24,9 @@ const PUBLISHERS: u16 = 4;
 /// Files of a pack that are written before they are handed to a publisher: bounds open files.
 const GROUP: usize = 32;
 
+/// Files that may be closed while bytes of them are on their way: a sender cannot have more of them in its system's buffers.
+const MOST_VOUCHED: usize = 1 << 20;
+
 /// Files that wait for a publisher, and that one flush serves.
 const WAITING: usize = 256;
 
@@ -156,6 +159,7 @@ impl Shared {
                 account.done(header, &done);
             }
             self.acks.done(done);
+            self.give_up_closing(header.file);
         }
     }
 
@@ -165,19 +169,55 @@ impl Shared {
         }
     }
 
-    /// The sender vouches for a file: its source did not change while it was sent.
+    /// The sender vouches for a file: its source did not change while it was read. It is published when all its bytes are here.
     pub(crate) fn close(&self, number: u32) {
-        let Some(file) = self.files.take(number) else { return };
-        let Some(writer) = file.writer.write().take() else { return };
+        let mut vouched = self.vouched.lock();
+        if number > MOST_ITEMS || vouched.contains(&number) || self.files.is_settled(number) {
+            return;
+        }
+        if vouched.len() >= MOST_VOUCHED {
+            return self.fatal(Error::new(ErrorKind::Protocol, "far more files are closed than are on their way"));
+        }
+        self.closing.fetch_add(1, Ordering::SeqCst);
+        if self.files.get(number).is_some_and(|file| file.is_whole()) {
+            drop(vouched);
+            self.publish_file(number);
+        } else {
+            vouched.insert(number);
+        }
+    }
+
+    /// Publishes a closed file if the last of its bytes has come.
+    pub(crate) fn close_if_whole(&self, number: u32) {
+        let whole = self.files.get(number).is_some_and(|file| file.is_whole());
+        if whole && self.vouched.lock().remove(&number) {
+            self.publish_file(number);
+        }
+    }
+
+    /// Waits no longer for the rest of a closed file, after it is settled without it.
+    pub(crate) fn give_up_closing(&self, number: u32) {
+        if self.vouched.lock().remove(&number) {
+            self.closing.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    fn publish_file(&self, number: u32) {
+        let taken = self.files.take(number).and_then(|file| file.writer.write().take().map(|writer| (Arc::clone(&file), writer)));
+        let Some((file, writer)) = taken else {
+            self.closing.fetch_sub(1, Ordering::SeqCst);
+            return;
+        };
         let Some((crc64nvme, blake3)) = file.state.lock().digest.finish() else {
-            let error = Error::new(ErrorKind::Protocol, format!("could not publish `{}`", file.path))
-                .with_cause("the sender closed it before all of it had arrived");
-            return self.item_failed(number, &file.header.path, &error);
+            let error = Error::new(ErrorKind::Corrupted, format!("could not publish `{}`", file.path))
+                .with_cause("not all of its digests are known");
+            self.item_failed(number, &file.header.path, &error);
+            self.closing.fetch_sub(1, Ordering::SeqCst);
+            return;
         };
         let publication = Publication { writer, metadata: metadata(&file.header), overwrite: self.overwrite };
         let done = DoneItem { file: number, crc64nvme, blake3 };
         let (header, path) = (file.header.clone(), file.path.clone());
-        self.closing.fetch_add(1, Ordering::SeqCst);
         self.submit(vec![Ready { publication, header, path, done, frame: None }]);
     }
 

@@ -91,6 +91,8 @@ impl Shared {
         };
         if let Some(bytes) = bytes {
             self.acks.frame(arrived.stream, arrived.sequence, bytes);
+            // After the acknowledgement is on its list: what completes the session is sent behind it.
+            self.close_if_whole(arrived.frame.header.file);
         }
         self.write.add_busy(begun.elapsed());
         self.write.add_bytes(u64::from(arrived.frame.header.length));

@@ -239,7 +239,7 @@ impl Shared {
         let identity = key::of_source(destination, &entry);
         let header = self.header(&entry, destination, identity);
         let file = Arc::new(SourceFile {
-            unacknowledged: AtomicU64::new(ranges.iter().map(|(begin, end)| end - begin).sum()),
+            unsent: AtomicU64::new(ranges.iter().map(|(begin, end)| end - begin).sum()),
             in_flight: AtomicU16::new(0),
             closed: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),

@@ -29,15 +29,15 @@ pub(crate) struct SourceFile {
     pub(crate) entry: Entry,
     /// How often this file was begun before because its source changed.
     pub(crate) attempt: u32,
-    /// Bytes not yet acknowledged.
-    pub(crate) unacknowledged: AtomicU64,
+    /// Bytes that are to be put on a stream, for the first time or again.
+    pub(crate) unsent: AtomicU64,
     /// Chunks in flight.
     pub(crate) in_flight: AtomicU16,
     /// Whether the receiver was told to publish it.
     pub(crate) closed: AtomicBool,
     /// Whether it is given up: what is left of it is not sent.
     pub(crate) abandoned: AtomicBool,
-    /// Opened by the first chunk, closed when the file is settled.
+    /// Opened by the first chunk, let go when all of the file is on its way.
     pub(crate) reader: RwLock<Option<Arc<dyn Reader>>>,
 }
 
@@ -312,7 +312,7 @@ mod tests {
             header,
             entry,
             attempt: 0,
-            unacknowledged: AtomicU64::new(size),
+            unsent: AtomicU64::new(size),
             in_flight: AtomicU16::new(0),
             closed: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),

@@ -53,23 +53,20 @@ impl Shared {
     }
 
     fn settle(&self, tag: Tag) {
-        let Tag::Data { file, range, .. } = tag else { return };
-        let length = range.end - range.start;
+        let Tag::Data { range, .. } = tag else { return };
         if let Some(account) = &self.account {
-            account.verified(length);
-        }
-        if file.unacknowledged.fetch_sub(length, Ordering::SeqCst) == length {
-            self.close(&file);
+            account.verified(range.end - range.start);
         }
     }
 
-    /// Everything of a file is at the receiver: it may be published if the source is still what was read.
-    fn close(&self, file: &Arc<SourceFile>) {
+    /// Everything of a file is on its way: once it is at the receiver it may be published, if the source is still what was read.
+    pub(crate) fn close(&self, file: &Arc<SourceFile>) {
         let Some(reader) = file.reader.write().take() else { return };
         match is_unchanged(reader.as_ref(), &file.entry) {
             Ok(true) => {
                 self.send(&Message::Close(vec![file.header.file]));
                 self.pending.lock().close(file);
+                self.finish_if_settled();
             }
             Ok(false) => self.source_failed(file, &changed(&file.entry, "it changed while it was sent")),
             Err(error) => self.source_failed(file, &error),
@@ -112,12 +109,18 @@ impl Shared {
     pub(crate) fn source_failed(&self, file: &Arc<SourceFile>, error: &Error) {
         let Some(settling) = self.begin_settling(file.header.file) else { return };
         self.give_up(file);
-        self.send(&Message::Abandon(file.header.file));
-        if error.kind() == ErrorKind::SourceChanged && file.attempt + 1 < ATTEMPTS && self.begin_again(file) {
+        // After `Finish` nothing can begin: a file of which a stream had lost a part then fails.
+        let again = error.kind() == ErrorKind::SourceChanged
+            && file.attempt + 1 < ATTEMPTS
+            && !self.finishing.load(Ordering::SeqCst)
+            && self.begin_again(file);
+        if again {
             self.retried(&file.header.path, error);
         } else {
             self.report(file.header.file, &file.header.path, error);
         }
+        // Said last, because the receiver may wait for this file alone.
+        self.send(&Message::Abandon(file.header.file));
         self.end_settling(settling);
     }
 
@@ -212,6 +215,9 @@ impl Shared {
     /// A stream broke: what it had not delivered is sent on the others.
     pub(crate) fn requeue(&self, stream: u16) {
         for unit in self.outstanding.lost(stream) {
+            if let Unit::Chunk(file, range) = &unit {
+                file.unsent.fetch_add(range.end - range.start, Ordering::SeqCst);
+            }
             self.queue.put_back(unit);
         }
     }

@@ -1,6 +1,7 @@
 //! The network stage at the sender: one worker for each stream, which also reads where the stages are fused.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -125,15 +126,24 @@ impl Stream<'_> {
     }
 
     fn put(&mut self, frame: Frame, tag: Tag) -> Result<()> {
+        let part = match &tag {
+            Tag::Data { file, range, .. } => Some((Arc::clone(file), range.end - range.start)),
+            _ => None,
+        };
         if let Err(units) = self.shared.outstanding.sending(self.number, tag) {
             for unit in units {
                 self.shared.queue.put_back(unit);
             }
             return Err(Error::new(ErrorKind::ConnectionLost, format!("the receiver lost stream {}", self.number)));
         }
+        // Counted as soon as it is outstanding: what fails to be sent is counted back when it is lost.
+        let last = part.filter(|(file, bytes)| file.unsent.fetch_sub(*bytes, Ordering::SeqCst) == *bytes);
         let begun = Instant::now();
         self.sink.send(frame)?;
         self.shared.network.add_busy(begun.elapsed());
+        if let Some((file, _)) = last {
+            self.shared.close(&file);
+        }
         if begun.duration_since(self.last_sent) > Duration::from_millis(100) {
             self.shared.count_tcp(self.number, self.sink.as_ref(), false);
             self.last_sent = begun;
