@@ -43,6 +43,6 @@ AUTO = Edt("edt", "tuned automatically, digests on, not encrypted")
 FIXED = Edt(
     "edt-fixed",
     "with the best constant concurrency, digests on, not encrypted",
-    tuple(fixed(concurrency) for concurrency in (4, 1, 8, 16)),
+    tuple(fixed(concurrency) for concurrency in (8, 4, 16, 24)),
 )
 ENCRYPTED = Edt("edt-tls", "tuned automatically, digests on, TLS 1.3", scheme="edts")

@@ -14,8 +14,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// The names that `--optimizer` takes. `auto` is `falcon`, begun higher, until a better default is measured.
 pub const NAMES: [&str; 3] = ["auto", "fixed", "falcon"];
 
-/// The round trip time from which a path counts as long.
-const LONG_TRIP: Duration = Duration::from_millis(5);
+/// The round trip times from which a path counts as long, and as very long.
+const LONG_TRIPS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
 
 /// Decides the concurrency of each stage from what was observed since the last decision.
 pub trait Optimizer: Send {
@@ -166,32 +166,29 @@ pub fn by_name(name: &str, streams: u16) -> Result<Box<dyn Optimizer>> {
     }
 }
 
-/// Streams that a transfer begins with.
+/// Streams that a transfer begins with, over a short, a long and a very long path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FirstStreams {
-    short: u16,
-    long: u16,
-}
+pub struct FirstStreams([u16; 3]);
 
 impl FirstStreams {
-    /// What `auto` begins around: over a short path one stream goes far; over a long one streams are slow to grow and often held to a
-    /// share of the path, and the way up from few takes longer than many a transfer.
-    pub const AUTO: Self = Self { short: 8, long: 16 };
+    /// What `auto` begins around: over a short path one stream goes far; the longer the path, the slower streams are to grow and to
+    /// recover from a loss, they are often held to a share of it, and the way up from few takes longer than many a transfer.
+    pub const AUTO: Self = Self([8, 16, 24]);
 
     /// The same over every path.
     pub const fn always(streams: u16) -> Self {
-        Self { short: streams, long: streams }
+        Self([streams; 3])
     }
 
     /// No more than so many.
     #[must_use]
     pub fn at_most(self, streams: u16) -> Self {
-        Self { short: self.short.min(streams), long: self.long.min(streams) }
+        Self(self.0.map(|first| first.min(streams)))
     }
 
     /// How many over a path of this round trip time.
     pub fn over(self, rtt: Duration) -> u16 {
-        if rtt < LONG_TRIP { self.short } else { self.long }
+        self.0[LONG_TRIPS.iter().filter(|trip| rtt >= **trip).count()]
     }
 }
 

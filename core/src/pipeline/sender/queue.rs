@@ -140,7 +140,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Takes the largest work there is, waiting at most `patience` for some.
+    /// Takes a chunk of the largest file, or a pack, waiting at most `patience` for some.
     pub(crate) fn take(&self, cut: Cut, patience: Duration) -> Next {
         let mut state = self.state.lock();
         if let Some(unit) = state.take(cut) {
@@ -234,10 +234,14 @@ impl State {
         let allowed = |remaining: &Remaining| {
             cut.parallelism == u16::MAX || remaining.file.in_flight.load(Ordering::Relaxed) < cut.parallelism
         };
+        // At the end of the work chunks are better than packs: they can be cut finer, and are settled a round trip sooner.
+        if self.complete
+            && let Some(pack) = self.take_pack()
+        {
+            return Some(pack);
+        }
         let Some(key) = self.files.iter().rev().find(|(_, remaining)| allowed(remaining)).map(|(key, _)| *key) else {
-            let pack = self.packs.pop_front()?;
-            self.bytes = self.bytes.saturating_sub(pack.iter().map(|item| item.header.size).sum());
-            return Some(Unit::Pack(pack));
+            return self.take_pack();
         };
         let chunk = self.chunk(cut);
         let mut remaining = self.remove(key)?;
@@ -251,6 +255,12 @@ impl State {
         self.insert(remaining.file, remaining.ranges);
         file.in_flight.fetch_add(1, Ordering::Relaxed);
         Some(Unit::Chunk(file, first.start..end))
+    }
+
+    fn take_pack(&mut self) -> Option<Unit> {
+        let pack = self.packs.pop_front()?;
+        self.bytes = self.bytes.saturating_sub(pack.iter().map(|item| item.header.size).sum());
+        Some(Unit::Pack(pack))
     }
 
     /// The chunk size of this moment: all of a file where it may be in flight only once; near the end of the work it shrinks so that no stream idles while another finishes a large one.
@@ -366,6 +376,20 @@ mod tests {
         }
         let Next::Unit(Unit::Chunk(first, _)) = queue.take(cut(64 << 20), Duration::ZERO) else { panic!() };
         assert_eq!(first.header.file, 2);
+    }
+
+    #[test]
+    fn packs_go_first_once_listing_has_ended() {
+        let queue = Queue::default();
+        queue.add_file(file(1, 9 << 20), std::iter::once(0..9 << 20).collect());
+        (0..2).for_each(|_| assert!(queue.add_pack(Vec::new(), 0)));
+        let next = || queue.take(cut(1 << 20), Duration::ZERO);
+        assert!(matches!(next(), Next::Unit(Unit::Chunk(..))));
+        queue.complete();
+        assert!(matches!(
+            (next(), next(), next()),
+            (Next::Unit(Unit::Pack(_)), Next::Unit(Unit::Pack(_)), Next::Unit(Unit::Chunk(..)))
+        ));
     }
 
     #[test]
