@@ -24,7 +24,7 @@ KEPT = FOLDER / "tmp"
 
 SEARCH_S = 2.0
 """How long a copy at the path's rate takes in a search."""
-SEARCH_LIMIT_S = 15.0
+SEARCH_LIMIT_S = 8.0
 UNLIMITED_BPS = 4e9
 """What data sets are scaled by where the path has no rate."""
 

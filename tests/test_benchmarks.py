@@ -168,7 +168,7 @@ def test_a_peer_copies_a_tree_over_loopback(name: str, scratch: Path) -> None:
     run = copied(place, LOOPBACK, peer, peer.settings[0], data, 60)
     assert not run.failed and not run.slower, run.failed
     assert run.goodput_bps > 0 and run.client_cpu_s > 0 and run.server_cpu_s > 0
-    assert peer.settings[0].name in (DEFAULT.name, "fixed 4")
+    assert peer.settings[0].name in (DEFAULT.name, "fixed 8")
 
 
 @pytest.mark.parametrize("name", [name for name in datasets.NAMES if name != "million"])
