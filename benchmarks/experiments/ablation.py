@@ -33,7 +33,7 @@ STREAM_BPS = 150e6
 def run(options: Options) -> Outcome:
     """Every combination at every concurrency, and `auto`; each copy is scaled to what its streams can carry."""
     names = options.datasets or (("cloudlab-1m", "cloudlab-1g") if options.quick else DATA_SETS)
-    steps = (1, 3, 8) if options.quick else CONCURRENCIES
+    steps = (1, 8) if options.quick else CONCURRENCIES
     points: dict[str, Point] = {}
     with workplace() as place, paths.opened("cloudlab") as ends:
         bench = Bench("ablation", options, place)
@@ -68,7 +68,7 @@ def measure(
     """One copy, with what the plot needs to know."""
     variant, concurrency, repetition = where
     assert ends.rate_bps is not None
-    seconds = bench.options.seconds or (3.0 if bench.options.quick else 10.0)
+    seconds = bench.options.seconds or (3.0 if bench.options.quick else 5.0)
     reached = min(concurrency * STREAM_BPS, ends.rate_bps) if concurrency else ends.rate_bps
     data = bench.data(name, datasets.scale_for(name, seconds * reached / 8))
     key = f"{name} {variant} {concurrency} {repetition}"

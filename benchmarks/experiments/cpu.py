@@ -43,7 +43,7 @@ def run(options: Options) -> Outcome:
         tools = [peer.name for peer in peers]
         for path in options.paths or PATHS:
             with paths.opened(path) as ends:
-                for name in options.datasets or DATA_SETS:
+                for name in options.datasets or (DATA_SETS[:1] if options.quick else DATA_SETS):
                     runs, copies = measure(bench, ends, name)
                     figures += bars(f"{path}, {name}", runs, copies)
                     rows.append(
@@ -75,14 +75,14 @@ def run(options: Options) -> Outcome:
 
 def measure(bench: Bench, ends: paths.Ends, name: str) -> tuple[dict[str, list[Copied]], list[float]]:
     """The runs of all tools, and what `cp` took per GB in the same repetitions."""
-    seconds = bench.options.seconds or (2.0 if bench.options.quick else 8.0)
+    seconds = bench.options.seconds or (2.0 if bench.options.quick else 4.0)
     limit_s = 5 * seconds + 10
     tools = bench.tools(TOOLS)
     settings = {peer.name: bench.best(ends, peer, name) for peer in tools}
     data = bench.data(name, bench.scale(ends, name, seconds))
     runs: dict[str, list[Copied]] = {}
     copies = []
-    for repetition in range(bench.options.repetitions or 3):
+    for repetition in range(bench.options.repetitions or (2 if bench.options.quick else 3)):
         prefix = f"{ends.path} {name} {repetition}"
         for peer in rotated(tools, repetition):
             key = f"{prefix} {peer.name} ({settings[peer.name].name})"

@@ -38,7 +38,7 @@ class Cell:
 
 def run(options: Options) -> Outcome:
     """Measures each path and data set that was asked for."""
-    repetitions = options.repetitions or 3
+    repetitions = options.repetitions or (1 if options.quick else 3)
     chosen = options.paths or (("open",) if options.quick else PATHS)
     names = options.datasets or (("small", "large") if options.quick else DATA_SETS)
     with workplace() as place:
@@ -66,7 +66,7 @@ def measure(bench: Bench, ends: paths.Ends, name: str, repetitions: int) -> Cell
     """Finds the best settings, then lets all tools run in turn, as often as asked for."""
     seconds = bench.options.seconds or (2.0 if bench.options.quick else 4.0)
     scale = bench.scale(ends, name, seconds)
-    limit_s = 4 * seconds + 8
+    limit_s = 3 * seconds + 4
     cell = Cell(ends.path, name, ends.rate_bps)
     tools = bench.tools(TOOLS)
     for peer in tools:
@@ -161,7 +161,7 @@ def notes() -> list[str]:
     """What one has to know to read the table."""
     return [
         "Tools: " + "; ".join(f"{tool}: {ALL[tool].about}" for tool in TOOLS) + ".",
-        "`<` marks a tool that was stopped at the time limit, about four times what the path's rate asks for: its "
+        "`<` marks a tool that was stopped at the time limit, about three times what the path's rate asks for: its "
         "goodput is below that figure, and ratios to it are lower bounds. What was tried for the settings, and how "
         "each fared, stands in `results/settings.json`.",
     ]
