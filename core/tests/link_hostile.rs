@@ -12,7 +12,10 @@ use std::time::{Duration, Instant};
 use edt::ErrorKind;
 use edt::auth::identity::Identity;
 use edt::link::acceptor::Admission;
+use edt::link::client::{self, Opening, Target};
+use edt::optimizer::FirstStreams;
 use edt::protocol::handshake::Role;
+use edt::protocol::message::Message;
 use link_support::{Caller, LIMITS, LONG, TestServer};
 
 fn hasty() -> TestServer {
@@ -150,6 +153,37 @@ fn a_man_in_the_middle_of_tls_is_refused_and_not_pinned() {
     assert_eq!(server.next_refusal().kind(), ErrorKind::Refused);
     assert_eq!(caller.pins(), "");
     middle.join().unwrap();
+}
+
+#[test]
+fn connections_that_lead_elsewhere_are_not_trusted_and_change_no_pin() {
+    let (server, impostor, caller) = (TestServer::start(), TestServer::start(), Caller::new());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = Target { port: listener.local_addr().unwrap().port(), ..server.target(true) };
+    let addresses = [server.address, server.address, impostor.address, impostor.address, impostor.address];
+    thread::spawn(move || {
+        for (made, (socket, address)) in listener.incoming().zip(addresses).enumerate() {
+            let (left, right) = (socket.unwrap(), TcpStream::connect(address).unwrap());
+            let back = (right.try_clone().unwrap(), left.try_clone().unwrap());
+            thread::spawn(move || relay(back.0, back.1));
+            thread::spawn(move || {
+                // The control connection of the second session answers last.
+                thread::sleep(Duration::from_millis(if made == 1 { 300 } else { 0 }));
+                relay(left, right)
+            });
+        }
+    });
+    drop(caller.call(&target).unwrap());
+    let pins = caller.pins();
+    assert!(pins.contains(&server.fingerprint));
+    let message = Message::Close(vec![7]);
+    let opening = Opening { message: &message, streams: FirstStreams::always(2) };
+    let session = client::connect(&target, &caller.options, Some(opening)).unwrap();
+    assert!(session.dialer.sink(1).is_err());
+    assert_eq!(caller.pins(), pins);
+    while let Ok(connection) = impostor.accepted.recv_timeout(Duration::from_millis(100)) {
+        assert!(connection.is_err(), "the impostor was let in on something");
+    }
 }
 
 /// Passes on what each side says in a handshake: preamble and hello, welcome, proof, and the end of it.

@@ -82,6 +82,7 @@ pub struct Session {
 pub fn connect(target: &Target, options: &TransferOptions, opening: Option<Opening>) -> Result<Session> {
     let secret = secret::find(&options.secret)?;
     let peer = target.name();
+    let first = opening.map_or_else(|| Ok(Vec::new()), |opening| control::encode(opening.message))?;
     let (socket, rtt) = socket::connect(&target.host, target.port)?;
     let failed = |cause: &io::Error| failed(&peer, cause);
     let address = socket.peer_addr().map_err(|cause| failed(&cause))?;
@@ -89,17 +90,18 @@ pub fn connect(target: &Target, options: &TransferOptions, opening: Option<Openi
     let plain = !target.tls && (options.plain == Plain::Anywhere || socket::is_loopback(address.ip()));
     let trust = if plain { None } else { Some(Trust::new(&peer, options)?) };
     let mut way = Way { host: target.host.clone(), address, tls: None, peer: peer.clone() };
+    let mut control_way = way.clone();
     if let Some(trust) = &trust {
-        way.tls = Some(tls::client_config(Arc::clone(&trust.verifier))?);
+        control_way.tls = Some(tls::client_config(Arc::clone(&trust.verifier))?);
+        way.tls = trust.pinned()?;
     }
     // A server that is met for the first time hears nothing, and sees no further connection, before it has proved itself.
-    let early = opening.filter(|_| trust.as_ref().is_none_or(|trust| trust.pin.is_some()));
+    let early = opening.filter(|_| trust.is_none() || way.tls.is_some());
     let standby = early.map_or_else(Standby::default, |opening| Standby::dial(&way, opening.streams.over(rtt)));
     let mut connection =
-        way.open(socket).map_err(|cause| trust.as_ref().and_then(Trust::refusal).unwrap_or_else(|| failed(&cause)))?;
-    let first = early.map_or_else(Vec::new, |opening| opening.message.encode_with_length());
-    let established = greet(&mut connection, &secret, &first, &peer)?;
-    if let Some(trust) = &trust {
+        control_way.open(socket).map_err(|cause| trust.as_ref().and_then(Trust::refusal).unwrap_or_else(|| failed(&cause)))?;
+    let established = greet(&mut connection, &secret, early.map_or(&[], |_| &first), &peer)?;
+    if let Some(trust) = trust.filter(|trust| trust.pin.is_none()) {
         way.tls = Some(trust.settle()?);
     }
     let control = control::open(connection, &peer, Liveness::default())?;
@@ -155,13 +157,18 @@ impl Trust {
         (pin.fingerprint != seen).then(|| self.known.changed(&self.peer, &seen, pin))
     }
 
+    /// A configuration for more connections to a server that is known. Its verifier is not that of the control connection: what others
+    /// show there must not count as what this server showed.
+    fn pinned(&self) -> Result<Option<Arc<ClientConfig>>> {
+        let known = self.pin.as_ref().map(|pin| Verifier::new(Some(pin.fingerprint.clone())));
+        known.map(tls::client_config).transpose()
+    }
+
     /// Pins what was seen, now that the server is trusted, and returns a configuration for more connections to the same server.
     fn settle(&self) -> Result<Arc<ClientConfig>> {
         let seen = self.verifier.seen().unwrap_or_default();
-        if self.pin.is_none() {
-            self.known.pin(&self.peer, &seen)?;
-            tracing::warn!("pinned the identity of `{}`, {seen}: compare it with what the server shows", self.peer);
-        }
+        self.known.pin(&self.peer, &seen)?;
+        tracing::warn!("pinned the identity of `{}`, {seen}: compare it with what the server shows", self.peer);
         tls::client_config(Verifier::new(Some(seen)))
     }
 }

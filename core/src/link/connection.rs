@@ -100,6 +100,19 @@ impl Connection {
         self.gathered = Some(1);
     }
 
+    /// Whether the peer has not hung up, as far as is known.
+    pub(super) fn is_open(&self) -> bool {
+        let look = || {
+            self.socket.set_nonblocking(true)?;
+            let seen = self.socket.peek(&mut [0]);
+            self.socket.set_nonblocking(false).and(seen)
+        };
+        match look() {
+            Ok(seen) => seen > 0,
+            Err(cause) => cause.kind() == io::ErrorKind::WouldBlock,
+        }
+    }
+
     /// 32 bytes that only the two ends of this TLS connection share; nothing on a plain one.
     pub(super) fn binding(&self) -> io::Result<Vec<u8>> {
         match &self.tls {

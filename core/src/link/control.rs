@@ -71,6 +71,16 @@ pub(super) fn open(mut connection: Connection, peer: &str, liveness: Liveness) -
     Ok(Control { sender: Arc::new(TcpSender { wire, _ended: ended }), receiver })
 }
 
+/// A message as it goes on the wire; an error if the peer would refuse it for its length.
+pub(super) fn encode(message: &Message) -> Result<Vec<u8>> {
+    let bytes = message.encode_with_length();
+    if bytes.len() - 4 > MAX_MESSAGE {
+        return Err(Error::new(ErrorKind::InvalidInput, "could not send a message")
+            .with_cause(format!("it has {} bytes, more than {MAX_MESSAGE}", bytes.len() - 4)));
+    }
+    Ok(bytes)
+}
+
 fn spawn(name: &str, wire: &Wire, run: impl FnOnce() + Send + 'static) -> Result<()> {
     let spawned = thread::Builder::new().name(name.to_owned()).spawn(run);
     spawned.map(drop).map_err(|cause| {
@@ -88,11 +98,7 @@ struct TcpSender {
 
 impl SendMessage for TcpSender {
     fn send(&self, message: &Message) -> Result<()> {
-        let bytes = message.encode_with_length();
-        if bytes.len() - 4 > MAX_MESSAGE {
-            return Err(Error::new(ErrorKind::InvalidInput, "could not send a message")
-                .with_cause(format!("it has {} bytes, more than {MAX_MESSAGE}", bytes.len() - 4)));
-        }
+        let bytes = encode(message)?;
         let mut last_sent = self.wire.last_sent.lock();
         self.wire.put(&bytes)?;
         *last_sent = Instant::now();

@@ -159,7 +159,8 @@ impl Files {
     }
 
     pub(crate) fn is_settled(&self, number: u32) -> bool {
-        self.settled.lock().contains(number) || matches!(self.open.lock().get(&number), Some(Place::Closing))
+        // In the opposite order of `settle`: what leaves its place is marked before.
+        matches!(self.open.lock().get(&number), Some(Place::Closing)) || self.settled.lock().contains(number)
     }
 }
 
@@ -304,6 +305,10 @@ impl Shared {
                 writer.abort();
             }
             self.journal(&Record::Forget { number: file.number });
+        }
+        if self.finishing.load(Ordering::SeqCst) {
+            // Nothing begins again after `Finish`: it has failed.
+            self.failures.store(true, Ordering::SeqCst);
         }
         self.give_up_closing(number);
     }

@@ -24,7 +24,7 @@ const FAILURES_TOLD: usize = 1000;
 impl Shared {
     /// Every item is settled or closed: completes what only the end can complete, and says so.
     pub(crate) fn finish(&self, intact: bool) -> Result<()> {
-        while self.closing.load(Ordering::SeqCst) > 0 {
+        while self.closing.load(Ordering::SeqCst) > 0 || self.taking.load(Ordering::SeqCst) > 0 {
             if self.stop.wait(CLOSING_LOOK) {
                 return Ok(());
             }

@@ -118,6 +118,8 @@ pub(crate) struct Shared {
     vouched: Mutex<HashSet<u32>>,
     /// All closed files that are not yet under their final names.
     closing: AtomicUsize,
+    /// Frames that are being written and are on no list of acknowledgements yet.
+    taking: AtomicUsize,
     network: Arc<StageMeter>,
     write: Arc<StageMeter>,
     written: AtomicU64,
@@ -163,6 +165,7 @@ impl Receiver {
             publishing: publish::Queue::default(),
             vouched: Mutex::default(),
             closing: AtomicUsize::new(0),
+            taking: AtomicUsize::new(0),
             network: StageMeter::new(),
             write: StageMeter::new(),
             written: AtomicU64::new(0),

@@ -85,13 +85,16 @@ impl Shared {
     /// Writes one frame; whatever becomes of its items, the frame is acknowledged.
     pub(crate) fn take(&self, arrived: &Arrived) {
         let begun = Instant::now();
+        self.taking.fetch_add(1, Ordering::SeqCst);
         let bytes = match arrived.frame.header.kind {
             FrameKind::Pack => self.take_pack(arrived),
             _ => self.take_data(&arrived.frame),
         };
         if let Some(bytes) = bytes {
             self.acks.frame(arrived.stream, arrived.sequence, bytes);
-            // After the acknowledgement is on its list: what completes the session is sent behind it.
+        }
+        self.taking.fetch_sub(1, Ordering::SeqCst);
+        if arrived.frame.header.kind == FrameKind::Data {
             self.close_if_whole(arrived.frame.header.file);
         }
         self.write.add_busy(begun.elapsed());

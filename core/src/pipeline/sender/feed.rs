@@ -241,6 +241,7 @@ impl Shared {
         let file = Arc::new(SourceFile {
             unsent: AtomicU64::new(ranges.iter().map(|(begin, end)| end - begin).sum()),
             in_flight: AtomicU16::new(0),
+            vouched: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             reader: RwLock::new(None),

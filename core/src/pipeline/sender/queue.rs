@@ -33,6 +33,8 @@ pub(crate) struct SourceFile {
     pub(crate) unsent: AtomicU64,
     /// Chunks in flight.
     pub(crate) in_flight: AtomicU16,
+    /// Whether its state was checked, or is about to be, for the receiver to publish it: what is read again after that is checked itself.
+    pub(crate) vouched: AtomicBool,
     /// Whether the receiver was told to publish it.
     pub(crate) closed: AtomicBool,
     /// Whether it is given up: what is left of it is not sent.
@@ -324,6 +326,7 @@ mod tests {
             attempt: 0,
             unsent: AtomicU64::new(size),
             in_flight: AtomicU16::new(0),
+            vouched: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             reader: RwLock::new(None),

@@ -92,6 +92,10 @@ fn read_block(shared: &Shared, file: &SourceFile, range: Range<u64>) -> Result<O
     } else if reader.read_at(range.start, &mut slab.space()[..length])? < length {
         return Err(changed(&file.entry, "it became shorter while it was read"));
     }
+    // Read before the flag was set, it is covered by the check that follows the flag.
+    if file.vouched.load(Ordering::SeqCst) && !is_unchanged(reader.as_ref(), &file.entry)? {
+        return Err(changed(&file.entry, "it changed before a part that was lost was sent again"));
+    }
     slab.set_len(length);
     let zero = hole || (file.header.sparse && slab.iter().all(|byte| *byte == 0));
     let mut header = FrameHeader::empty(FrameKind::Data);
@@ -217,4 +221,46 @@ pub(crate) fn changed(entry: &Entry, why: &str) -> Error {
     Error::new(ErrorKind::SourceChanged, format!("could not read one state of `{}`", entry.path))
         .with_cause(why)
         .with_hint("run the same command again when nothing writes to the file any more")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::memory;
+    use crate::options::Symlinks;
+    use crate::path::RelativePath;
+    use crate::pipeline::sender::{Sender, SenderParts};
+    use crate::protocol::message::SendOptions;
+    use crate::store::Store;
+    use crate::store::local::LocalStore;
+
+    #[test]
+    fn what_is_read_again_after_its_file_was_closed_is_of_the_same_state() {
+        let place = tempfile::tempdir().unwrap();
+        let (name, path) = (place.path().join("f"), RelativePath::from_user("f").unwrap());
+        std::fs::write(&name, vec![1; 300_000]).unwrap();
+        let store = Arc::new(LocalStore::confined(place.path(), Symlinks::Keep).unwrap());
+        let (near, _far) = memory::pair();
+        let sender = Sender::new(SenderParts {
+            store: Arc::clone(&store) as Arc<dyn Store>,
+            options: SendOptions::default(),
+            mirror: false,
+            control: near.sender,
+            buffer: 8 << 20,
+            account: None,
+        })
+        .unwrap();
+        let shared = &sender.shared;
+        let file = shared.source_file(store.stat(&path).unwrap(), &path, 0, &[(0, 300_000)]);
+        let block = || read_block(shared, &file, 0..SLAB_SIZE as u64);
+        assert!(block().unwrap().is_some());
+        shared.close(&file);
+        assert!(block().unwrap().is_some());
+        // The name now stands for another file; the open one is still what it was.
+        std::fs::write(place.path().join("g"), vec![2; 300_000]).unwrap();
+        std::fs::rename(place.path().join("g"), &name).unwrap();
+        assert!(block().unwrap().is_some());
+        shared.close(&file);
+        assert_eq!(block().err().map(|error| error.kind()), Some(ErrorKind::SourceChanged));
+    }
 }

@@ -61,6 +61,7 @@ impl Shared {
 
     /// Everything of a file is on its way: once it is at the receiver it may be published, if the source is still what was read.
     pub(crate) fn close(&self, file: &Arc<SourceFile>) {
+        file.vouched.store(true, Ordering::SeqCst);
         let Some(reader) = file.reader.write().take() else { return };
         match is_unchanged(reader.as_ref(), &file.entry) {
             Ok(true) => {
@@ -224,8 +225,13 @@ impl Shared {
 
     /// Tells the receiver when every planned item is settled or closed; once.
     pub(crate) fn finish_if_settled(&self) {
-        let settled = self.planned.load(Ordering::SeqCst) && self.pending.lock().is_settled();
-        if settled && !self.finishing.swap(true, Ordering::SeqCst) {
+        let finish = {
+            // Under the lock, so that no item begins again between the look and the mark.
+            let pending = self.pending.lock();
+            let settled = self.planned.load(Ordering::SeqCst) && pending.is_settled();
+            settled && !self.finishing.swap(true, Ordering::SeqCst)
+        };
+        if finish {
             self.send(&Message::Finish(self.intact.load(Ordering::SeqCst)));
         }
     }
