@@ -97,9 +97,14 @@ struct Entry {
 impl Acceptor {
     /// An acceptor that shows this identity and lets in who knows this secret.
     pub fn new(identity: &Identity, secret: Secret, admission: Admission) -> Result<Self> {
-        let tls = tls::server_config(identity)?;
-        tls::prepare();
-        Ok(Self { tls, secret, admission, sessions: Arc::default(), failures: Mutex::default(), pending: AtomicUsize::new(0) })
+        Ok(Self {
+            tls: tls::server_config(identity)?,
+            secret,
+            admission,
+            sessions: Arc::default(),
+            failures: Mutex::default(),
+            pending: AtomicUsize::new(0),
+        })
     }
 
     /// Does the handshakes of a connection, which may take as long as [`Admission::patience`], and a second more for an address that

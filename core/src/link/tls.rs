@@ -112,11 +112,6 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-/// Lets the random generator of the cryptography library begin, which takes 20 ms, before somebody waits for it.
-pub(super) fn prepare() {
-    let _ = provider().secure_random.fill(&mut [0]);
-}
-
 fn unusable(cause: &rustls::Error) -> Error {
     Error::new(ErrorKind::InvalidInput, "could not set up TLS").with_cause(cause)
 }
