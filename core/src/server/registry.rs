@@ -29,6 +29,8 @@ pub(super) struct Registry {
 struct Slot {
     half: Option<Half>,
     transfer: Option<(TransferId, Key)>,
+    /// Whether another session has taken its transfer over: nothing is to be waited for any more.
+    superseded: bool,
 }
 
 impl Registry {
@@ -46,13 +48,15 @@ impl Registry {
     }
 
     /// Makes sure that no other session receives the same transfer. One of the same run is ended: its caller has come back before the
-    /// server noticed that it was gone. One of another run goes on, unless it ends within a moment.
+    /// server noticed that it was gone. So is one that is complete. One of another run goes on, unless it ends within a moment.
     pub(super) fn supersede(&self, transfer: TransferId, run: Key) -> Result<()> {
         let mut sessions = self.sessions.lock();
         let same = |slot: &Slot| slot.transfer.is_some_and(|(other, _)| other == transfer);
-        for slot in sessions.values().filter(|slot| slot.transfer == Some((transfer, run))) {
-            if let Some(half) = &slot.half {
+        for slot in sessions.values_mut().filter(|slot| same(slot)) {
+            let Some(half) = &slot.half else { continue };
+            if slot.transfer == Some((transfer, run)) || half.is_complete() {
                 half.stop().set(Some(Error::new(ErrorKind::ConnectionLost, "the same transfer began again")));
+                slot.superseded = true;
             }
         }
         let timed_out = self.changed.wait_while_for(&mut sessions, |sessions| sessions.values().any(same), PASSING).timed_out();
@@ -63,10 +67,15 @@ impl Registry {
         Ok(())
     }
 
+    /// Whether another session has taken the transfer of this one over.
+    pub(super) fn is_superseded(&self, session: SessionId) -> bool {
+        self.sessions.lock().get(&session).is_none_or(|slot| slot.superseded)
+    }
+
     /// Gives a session its half, so that its streams can be attached.
     pub(super) fn set(&self, session: SessionId, half: Half, transfer: Option<(TransferId, Key)>) {
         if let Some(slot) = self.sessions.lock().get_mut(&session) {
-            *slot = Slot { half: Some(half), transfer };
+            *slot = Slot { half: Some(half), transfer, superseded: false };
         }
         self.changed.notify_all();
     }

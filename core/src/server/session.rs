@@ -81,7 +81,7 @@ impl Shared {
         });
         half.close();
         if outcome.is_ok() {
-            self.await_goodbye(&session.control, &half);
+            self.await_goodbye(session, &half);
         }
         outcome
     }
@@ -112,10 +112,11 @@ impl Shared {
         }
     }
 
-    /// The caller closes a complete session, and says goodbye if it has heard everything.
-    fn await_goodbye(&self, control: &Control, half: &Half) {
-        while !self.ending.is_set() {
-            match control.receiver.recv_timeout(Duration::from_millis(100)) {
+    /// The caller closes a complete session, and says goodbye if it has heard everything. One that is gone without a sign may come back in
+    /// another session.
+    fn await_goodbye(&self, session: &ControlSession, half: &Half) {
+        while !self.ending.is_set() && !self.registry.is_superseded(session.session) {
+            match session.control.receiver.recv_timeout(Duration::from_millis(100)) {
                 Ok(Message::Goodbye) => half.goodbye(),
                 Err(RecvTimeoutError::Disconnected) => return,
                 _ => {}
