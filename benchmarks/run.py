@@ -21,7 +21,18 @@ import page
 import peers
 import results
 from bench import Options
-from experiments import ablation, bars_cloudlab, cpu, loopback_large, million, resume, small_files, timeline, tiny_4k
+from experiments import (
+    ablation,
+    bars_cloudlab,
+    cpu,
+    loopback_large,
+    million,
+    resume,
+    small_files,
+    system_calls,
+    timeline,
+    tiny_4k,
+)
 from experiments import peers as comparison
 
 EXPERIMENTS: dict[str, Callable[[Options], results.Outcome]] = {
@@ -33,6 +44,7 @@ EXPERIMENTS: dict[str, Callable[[Options], results.Outcome]] = {
     "tiny-4k": tiny_4k.run,
     "timeline": timeline.run,
     "cpu": cpu.run,
+    "system-calls": system_calls.run,
     "peers": comparison.run,
     "ablation": ablation.run,
 }

@@ -13,6 +13,7 @@ import pytest
 import datasets
 import peers
 from copies import Copied, Data, compare, copied
+from experiments import system_calls
 from harness import wait_until
 from paths import LOOPBACK, End
 from peers.peer import DEFAULT, Setting
@@ -194,3 +195,17 @@ def test_a_bar_on_memory_holds_for_the_worst_run_and_others_for_the_median() -> 
     assert Figure("ratio", "", [1.0, 1.0, 9.0], at_most=5).passed is True
     assert Figure("ratio", "", [1.0, 6.0, 9.0], at_least=5).passed is True
     assert json.dumps(Figure("free", "", [1.0]).passed) == "null"
+
+
+SUMMARY = """% time     seconds  usecs/call     calls    errors syscall
+------ ----------- ----------- --------- --------- ----------------
+ 61.67    0.000074          14         5           munmap
+  5.83    0.000007           0        12         3 statx
+  0.00    0.000000           0         1           execve
+------ ----------- ----------- --------- --------- ----------------
+100.00    0.000081           4        18         3 total
+"""
+
+
+def test_a_summary_of_system_calls_is_read_with_and_without_errors() -> None:
+    assert system_calls.parsed(SUMMARY) == {"munmap": 5, "statx": 12, "execve": 1}

@@ -42,8 +42,8 @@ def run(options: Options) -> Outcome:
         [
             "The proxy (`benchmarks/delay_proxy.cpp`) holds every byte and every new connection back by half a round "
             "trip in each direction and shares the machine with both sides. Wall time is that of the client process "
-            "from its start to its end. A session costs about six round trips however many files it moves; 20,000 "
-            "files take half a second on loopback, so that these six weigh there, and hardly with 100,000.",
+            "from its start to its end. A session costs about five round trips however many files it moves; 20,000 "
+            "files take half a second on loopback, so that these five weigh there, and hardly with 100,000.",
         ],
     )
 
