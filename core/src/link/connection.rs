@@ -1,6 +1,6 @@
 //! A TCP connection, plain or under TLS, with a deadline while it is not trusted yet.
 
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -149,6 +149,24 @@ impl Connection {
         Ok(message)
     }
 
+    /// Fills `buffer`, and takes along what comes behind it as far as `ahead` has room: returns how many bytes of that there were.
+    pub(super) fn read_along(&mut self, buffer: &mut [u8], ahead: &mut [u8]) -> io::Result<usize> {
+        if self.tls.is_some() {
+            return self.read_exact(buffer).map(|()| 0);
+        }
+        let length = buffer.len();
+        let mut filled = 0;
+        while filled < length {
+            let mut raw = Raw { socket: &self.socket, deadline: self.deadline, gathers: false };
+            raw.gather(&mut self.gathered, length - filled)?;
+            match raw.read_vectored(&mut [IoSliceMut::new(&mut buffer[filled..]), IoSliceMut::new(ahead)])? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                read => filled += read,
+            }
+        }
+        Ok(filled - length)
+    }
+
     /// Reads what a connection begins with.
     pub(super) fn read_role(&mut self) -> io::Result<(Role, [u8; PREAMBLE_LENGTH])> {
         let mut preamble = [0; PREAMBLE_LENGTH];
@@ -282,13 +300,17 @@ impl Raw<'_> {
 
 impl Read for Raw<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read_vectored(&mut [IoSliceMut::new(buffer)])
+    }
+
+    fn read_vectored(&mut self, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         if let Some(left) = self.left()? {
             self.socket.set_read_timeout(Some(left))?;
         }
         if self.gathers {
-            return socket::read_gathered(self.socket, buffer);
+            return socket::read_gathered(self.socket, slices);
         }
-        self.attempt(|socket| socket.read(buffer))
+        self.attempt(|socket| socket.read_vectored(slices))
     }
 }
 

@@ -154,25 +154,25 @@ pub(super) fn gather(socket: &TcpStream, bytes: usize) -> io::Result<()> {
 /// waits by itself would not do: when it has taken a part, the kernel wakes it only for as many bytes *again*, which may never come.
 pub(super) fn read_gathered(
     #[cfg_attr(target_os = "linux", allow(unused_mut))] mut socket: &TcpStream,
-    buffer: &mut [u8],
+    slices: &mut [io::IoSliceMut<'_>],
 ) -> io::Result<usize> {
     #[cfg(target_os = "linux")]
     loop {
         use rustix::event::{PollFd, PollFlags, poll};
         use rustix::io::Errno;
-        use rustix::net::{RecvFlags, recv};
+        use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
         match poll(&mut [PollFd::new(socket, PollFlags::IN)], None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(cause) => return Err(cause.into()),
         }
-        match recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
-            Ok((read, _)) => return Ok(read),
+        match recvmsg(socket, slices, &mut RecvAncillaryBuffer::default(), RecvFlags::DONTWAIT) {
+            Ok(received) => return Ok(received.bytes),
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(cause) => return Err(cause.into()),
         }
     }
     #[cfg(not(target_os = "linux"))]
-    return socket.read(buffer);
+    return socket.read_vectored(slices);
 }
 
 #[cfg(target_os = "linux")]

@@ -36,7 +36,7 @@ pub(super) fn sink(connection: Connection, name: String, guard: Option<Box<dyn S
 /// The receiving end of an open connection; `guard` is dropped with it.
 pub(super) fn source(mut connection: Connection, name: String, guard: Option<Box<dyn Send>>) -> Result<Box<dyn FrameSource>> {
     connection.gather();
-    Ok(Box::new(Source(Stream::new(connection, name, guard)?)))
+    Ok(Box::new(Source { stream: Stream::new(connection, name, guard)?, ahead: [0; HEADER_LENGTH], ahead_length: 0 }))
 }
 
 impl Stream {
@@ -103,13 +103,18 @@ impl FrameSink for Sink {
     }
 }
 
-struct Source(Stream);
+struct Source {
+    stream: Stream,
+    /// The header that comes next, as far as it came along with the payload before it.
+    ahead: [u8; HEADER_LENGTH],
+    ahead_length: usize,
+}
 
 impl Source {
     fn slab(&self, pool: &SlabPool) -> Result<Slab> {
         loop {
-            if self.0.broken.load(Ordering::Acquire) {
-                return Err(self.0.failed("receive from", &io::ErrorKind::ConnectionAborted.into()));
+            if self.stream.broken.load(Ordering::Acquire) {
+                return Err(self.stream.failed("receive from", &io::ErrorKind::ConnectionAborted.into()));
             }
             if let Some(slab) = pool.take(PATIENCE) {
                 return Ok(slab);
@@ -118,14 +123,17 @@ impl Source {
     }
 
     fn header(&mut self) -> Result<FrameHeader> {
-        let mut bytes = [0; HEADER_LENGTH];
-        self.0.connection.read_exact(&mut bytes).map_err(|cause| self.0.failed("receive from", &cause))?;
-        let header = FrameHeader::decode(&bytes)?;
-        if header.sequence != self.0.sequence {
-            return Err(Error::new(ErrorKind::Protocol, format!("could not receive from {}", self.0.name))
-                .with_cause(format!("frame {} came where {} was due", header.sequence, self.0.sequence)));
+        let here = std::mem::take(&mut self.ahead_length);
+        if here < HEADER_LENGTH {
+            let rest = &mut self.ahead[here..];
+            self.stream.connection.read_exact(rest).map_err(|cause| self.stream.failed("receive from", &cause))?;
         }
-        self.0.sequence = self.0.sequence.wrapping_add(1);
+        let header = FrameHeader::decode(&self.ahead)?;
+        if header.sequence != self.stream.sequence {
+            return Err(Error::new(ErrorKind::Protocol, format!("could not receive from {}", self.stream.name))
+                .with_cause(format!("frame {} came where {} was due", header.sequence, self.stream.sequence)));
+        }
+        self.stream.sequence = self.stream.sequence.wrapping_add(1);
         Ok(header)
     }
 }
@@ -142,13 +150,14 @@ impl FrameSource for Source {
         }
         let mut slab = self.slab(pool)?;
         // The header's decoder bounds the length by the size of a slab.
-        self.0.connection.read_exact(&mut slab.space()[..length]).map_err(|cause| self.0.failed("receive from", &cause))?;
+        let along = self.stream.connection.read_along(&mut slab.space()[..length], &mut self.ahead);
+        self.ahead_length = along.map_err(|cause| self.stream.failed("receive from", &cause))?;
         slab.set_len(length);
         Ok(Some(Frame { header, payload: Some(slab) }))
     }
 
     fn breaker(&self) -> Breaker {
-        self.0.breaker()
+        self.stream.breaker()
     }
 }
 
