@@ -79,14 +79,18 @@ void Batch::step_slice(const Step& step, int member) {
   const auto members = static_cast<std::size_t>(team_.members());
   const auto slice = static_cast<std::size_t>(member);
   for (std::size_t group = groups * slice / members; group < groups * (slice + 1) / members; ++group) {
-    step_group(step, group * agents, queues_[slice]);
+    if (options_.stages == 1) {
+      step_group<1>(step, group * agents, queues_[slice]);
+    } else {
+      step_group<stage_count>(step, group * agents, queues_[slice]);
+    }
   }
 }
 
 // All agents of a link decide before any of them moves, so that each meets the streams the others have now.
+template <int stages>
 void Batch::step_group(const Step& step, std::size_t first, TaskQueue& queue) {
   const std::size_t end = first + static_cast<std::size_t>(options_.agents);
-  const auto stages = static_cast<std::size_t>(options_.stages);
   int streams = 0;
   for (std::size_t index = first; index < end; ++index) {
     if (chosen(step.mask, index)) {
@@ -94,15 +98,15 @@ void Batch::step_group(const Step& step, std::size_t first, TaskQueue& queue) {
     }
     streams += environments_[index].network_concurrency();
   }
-  const auto observed = static_cast<std::size_t>(observation_size(options_.stages));
-  const auto measured = static_cast<std::size_t>(metrics_size(options_.stages));
+  const auto observed = static_cast<std::size_t>(observation_size(stages));
+  const auto measured = static_cast<std::size_t>(metrics_size(stages));
   for (std::size_t index = first; index < end; ++index) {
     if (!chosen(step.mask, index)) {
       continue;
     }
     Environment& environment = environments_[index];
     const int others = streams - environment.network_concurrency();
-    environment.advance(options_.model, options_.stages, others, queue, row(step.metrics, index, measured));
+    environment.advance<stages>(options_.model, others, queue, row(step.metrics, index, measured));
     if (!step.observations.empty()) {
       environment.observe(row(step.observations, index, observed));
     }

@@ -51,6 +51,7 @@ class Batch {
   };
 
   void step_slice(const Step& step, int member);
+  template <int stages>
   void step_group(const Step& step, std::size_t first, TaskQueue& queue);
   void reserve_queues();
 

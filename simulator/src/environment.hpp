@@ -36,7 +36,8 @@ class Environment {
   void decide(std::span<const std::int32_t> action);
 
   // Second half: one interval passes, while `others` foreign streams use the same link. An empty span is not written.
-  void advance(Model model, int stages, double others, TaskQueue& queue, std::span<double> metrics);
+  template <int stages>
+  void advance(Model model, double others, TaskQueue& queue, std::span<double> metrics);
 
   // What the controller sees: the measurement of `measurement_delay` intervals ago.
   void observe(std::span<double> observation) const;
@@ -60,9 +61,11 @@ class Environment {
   Interval run_one(Model model, double others, TaskQueue& queue);
   Interval run_three(Model model, double others, TaskQueue& queue);
   Tasks tasks() const;
-  void measure(const Interval& interval, int stages);
+  template <int stages>
+  void measure(const Interval& interval);
   double measured(double truth, double before);
-  Observation observation(const Interval& interval, int stages) const;
+  template <int stages>
+  void write_observation(Observation& observation) const;
   void write_metrics(const Interval& interval, int stages, std::span<double> metrics) const;
 
   Path path_;

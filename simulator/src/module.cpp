@@ -1,6 +1,7 @@
 // The Python binding: checks arrays, releases the GIL, calls the batch.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include <algorithm>
 #include <cstring>

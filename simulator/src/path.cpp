@@ -1,4 +1,4 @@
-// Capacity law, ramp, background, competitors, changes and the cliff; both models draw their rates from here.
+// What a path precomputes, and the conditions that change with time.
 #include "path.hpp"
 
 #include <algorithm>
@@ -8,8 +8,6 @@ namespace edt {
 namespace {
 
 constexpr double bits_per_byte = 8.0;
-constexpr double least_capacity_share = 0.01;  // of the link, left to us whatever the background sends
-constexpr double greatest_loss = 0.9;
 
 bool is_varying(const Scenario& scenario) {
   return std::isfinite(scenario.change_s[0]) ||
@@ -42,23 +40,8 @@ void Path::reset() {
   intervals_ = 0;
   warm_ = 0.0;
   background_excess_bps_ = 0.0;
-  collapsed_until_s_ = -1.0;
+  collapsed_until_s_ = 0.0;
   conditions_ = conditions_at(0.0);
-}
-
-NetworkRate Path::network_rate(double concurrency, double others, Random& random) {
-  const double competing = conditions_.competing_streams + others;
-  const double link_bps = conditions_.capacity_bps[network];
-  const double free_bps = std::max(link_bps - background_bps(random), least_capacity_share * link_bps);
-  const double capacity_bps = free_bps * cliff(concurrency + competing);
-  StageRate rate = shared_rate(network, capacity_bps, {warm_streams(concurrency), competing});
-  const double loss = loss_at(rate.load);
-  rate.bps *= 1.0 - loss;  // a segment sent again uses the link twice
-  return {rate, capacity_bps, loss};
-}
-
-double Path::loss_at(double load) const {
-  return std::min(scenario_.random_loss + scenario_.congestion_loss * std::max(load - 1.0, 0.0), greatest_loss);
 }
 
 Conditions Path::conditions_at(double time_s) const {
@@ -86,45 +69,6 @@ Conditions Path::conditions_at(double time_s) const {
     }
   }
   return conditions;
-}
-
-// Streams share a stage evenly. With x the load and w the knee, its use is min(x, 1) smoothed by a parabola from 1 - w to 1 + w, and
-// past the onset each further multiple of the capacity costs: use / (1 + contention * (x - onset)).
-StageRate Path::shared_rate(Stage stage, double capacity_bps, Streams streams) const {
-  const double knee = scenario_.knee;
-  const double all = streams.own + streams.others;
-  const double load = all * conditions_.stream_bps[stage] / capacity_bps;
-  const double into_knee = std::clamp(load - (1.0 - knee), 0.0, 2.0 * knee);
-  const double use = std::min(load, 1.0 + knee) - into_knee * into_knee * knee_scale_;
-  const double cost = 1.0 + scenario_.contention[stage] * std::max(load - scenario_.contention_onset, 0.0);
-  return {capacity_bps * use * streams.own / (all * cost), load};
-}
-
-// A mean plus an Ornstein-Uhlenbeck process, sampled once an interval.
-double Path::background_bps(Random& random) {
-  if (background_kick_bps_ > 0.0) {
-    background_excess_bps_ = background_keep_ * background_excess_bps_ + background_kick_bps_ * random.bell();
-  }
-  return std::max(scenario_.background_bps + background_excess_bps_, 0.0);
-}
-
-// Streams opened now approach their rate exponentially; closed ones are gone at once. Answers the mean over the interval.
-double Path::warm_streams(double concurrency) {
-  if (ramp_mean_ == 0.0) {
-    return concurrency;
-  }
-  const double cold = concurrency - std::min(warm_, concurrency);
-  warm_ = concurrency - cold * ramp_remainder_;
-  return concurrency - cold * ramp_mean_;
-}
-
-// A server that was asked for too many streams serves all of them badly for a time.
-double Path::cliff(double streams) {
-  if (streams > scenario_.cliff_streams) {
-    collapsed_until_s_ = elapsed_s() + scenario_.cliff_s;
-    return scenario_.cliff_factor;
-  }
-  return elapsed_s() < collapsed_until_s_ ? scenario_.cliff_factor : 1.0;
 }
 
 }  // namespace edt
