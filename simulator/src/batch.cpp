@@ -94,7 +94,7 @@ void Batch::step_group(const Step& step, std::size_t first, TaskQueue& queue) {
   int streams = 0;
   for (std::size_t index = first; index < end; ++index) {
     if (chosen(step.mask, index)) {
-      environments_[index].decide(row(step.actions, index, stages));
+      environments_[index].decide<stages>(&step.actions[index * stages]);
     }
     streams += environments_[index].network_concurrency();
   }

@@ -2,6 +2,7 @@
 #include "environment.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "fluid.hpp"
 
@@ -47,7 +48,7 @@ void Environment::write_observation(Observation& observation) const {
 
 template <int stages>
 void Environment::measure(const Interval& interval) {
-  smoothed_.loss = measured(interval.loss, smoothed_.loss);
+  smoothed_.loss = std::min(measured(interval.loss, smoothed_.loss), 1.0);
   for (int stage = 0; stage < stage_count; ++stage) {
     if (stages == stage_count || stage == network) {
       smoothed_.throughput_bps[stage] = measured(interval.throughput_bps[stage], smoothed_.throughput_bps[stage]);
@@ -81,13 +82,17 @@ void Environment::reset(int stages) {
   observations_.fill(first);
 }
 
-void Environment::decide(std::span<const std::int32_t> action) {
+template <int stages>
+void Environment::decide(const std::int32_t* action) {
   const Scenario& scenario = path_.scenario();
   const auto most = static_cast<std::int32_t>(scenario.max_concurrency);
   Concurrency decision = applied_;
-  for (std::size_t index = 0; index < action.size(); ++index) {
-    const std::size_t stage = action.size() == 1 ? static_cast<std::size_t>(network) : index;
-    decision[stage] = std::clamp(action[index], 1, most);
+  if constexpr (stages == 1) {
+    decision[network] = std::min(std::max(action[0], 1), most);
+  } else {
+    for (int stage = 0; stage < stage_count; ++stage) {
+      decision[stage] = std::min(std::max(action[stage], 1), most);
+    }
   }
   const auto delay = static_cast<std::int64_t>(scenario.decision_delay);
   if (delay > 0) {
@@ -108,6 +113,8 @@ void Environment::advance(Model model, double others, TaskQueue& queue, std::spa
   }
 }
 
+template void Environment::decide<1>(const std::int32_t*);
+template void Environment::decide<stage_count>(const std::int32_t*);
 template void Environment::advance<1>(Model, double, TaskQueue&, std::span<double>);
 template void Environment::advance<stage_count>(Model, double, TaskQueue&, std::span<double>);
 

@@ -33,7 +33,9 @@ class Environment {
   void reseed(Random random) { random_ = random; }
 
   // First half of an interval: what was decided `decision_delay` intervals ago comes into force.
-  void decide(std::span<const std::int32_t> action);
+  // `action` holds `stages` numbers.
+  template <int stages>
+  void decide(const std::int32_t* action);
 
   // Second half: one interval passes, while `others` foreign streams use the same link. An empty span is not written.
   template <int stages>
