@@ -29,7 +29,7 @@ class TestBothModels:
         assert throughput(path(contention=(0.0, 0.5, 0.0), contention_onset=2.0), 20, model)[-1] == pytest.approx(LINK, rel=1e-3)
 
     def test_storage_contends_as_well(self, model: Model) -> None:
-        scenario = path(contention=(0.5, 0.0, 0.0), buffer_bytes=(1e7, 1e7))
+        scenario = path(contention=(0.5, 0.0, 0.0), buffer_bytes=(1e7, 1e7), retry_s=1e-3)
         run = hold(scenario, [20, 10, 10], 10, model=model)
         assert run.metric("write_bps")[-1, 0] == pytest.approx(LINK / 1.5, rel=0.01)
 
@@ -48,7 +48,7 @@ class TestBothModels:
             assert run.metric("throughput_bps")[-1, 0] == pytest.approx(offered * (1 - loss), rel=1e-3)
 
     def test_starved_streams_cause_no_congestion_loss(self, model: Model) -> None:
-        scenario = path(congestion_loss=0.1, buffer_bytes=(1e7, 1e7))
+        scenario = path(congestion_loss=0.1, buffer_bytes=(1e7, 1e7), retry_s=1e-3)
         assert hold(scenario, [2, 20, 10], 5, model=model).metric("loss")[-1, 0] == 0.0
         assert hold(scenario, [20, 20, 10], 5, model=model).metric("loss")[0, 0] > 0.05
 
