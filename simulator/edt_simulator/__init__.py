@@ -1,4 +1,4 @@
-"""Vectorised simulator of tuned data transfers: one stage [EDT Alg. 1] or three [AutoMDT Alg. 1], as an event queue or as a fluid."""
+"""Vectorised simulator of tuned data transfers: one stage [EDT Alg. 1] or three [AutoMDT Alg. 1], queued or fluid."""
 
 from edt_simulator._core import SCENARIO_DTYPE, Batch
 from edt_simulator.env import TransferVectorEnv

@@ -9,8 +9,9 @@ SCENARIO_DTYPE: np.dtype[np.void]
 class Batch:
     """Environments that step together on arrays which the caller owns; seeded, and the same on any number of threads.
 
-    All arrays are C-contiguous, of exactly the dtype and shape named, else a TypeError or ValueError says which was not.
-    Columns are named in `OBSERVATION`, `METRICS` and `ACCOUNT`. Calls release the GIL; calls on one batch take turns.
+    All arrays are C-contiguous, of exactly the dtype and shape named, else a TypeError or ValueError says which was
+    not. Columns are named in `OBSERVATION`, `METRICS` and `ACCOUNT`. Calls release the GIL; calls on one batch take
+    turns.
     """
 
     def __init__(
@@ -25,8 +26,8 @@ class Batch:
     ) -> None:
         """Makes one environment for each of `scenarios` (`SCENARIO_DTYPE`, [environments]).
 
-        `threads`: None is one for each core. `agents`: that many consecutive environments are agents on one link, whose network
-        streams compete; give them the same link in their scenarios.
+        `threads`: None is one for each core. `agents`: that many consecutive environments are agents on one link,
+        whose network streams compete; give them the same link in their scenarios.
         """
 
     def __len__(self) -> int: ...
@@ -47,8 +48,8 @@ class Batch:
     ) -> None:
         """Advances all environments by one interval, or those where `mask` ([environments]) is true; allocates nothing.
 
-        `actions`: concurrency, [environments, stages], clamped to [1, max_concurrency]. `out_observations`: [environments, 3 or 9];
-        `out_metrics`: [environments, 4 or 8]; rows of environments that the mask leaves out are not written.
+        `actions`: concurrency, [environments, stages], clamped to [1, max_concurrency]. `out_observations`:
+        [environments, 3 or 9]; `out_metrics`: [environments, 4 or 8]; rows that the mask leaves out are not written.
         """
 
     def reset(self, mask: NDArray[np.bool_] | None = None, scenarios: NDArray[np.void] | None = None) -> None:
@@ -61,7 +62,7 @@ class Batch:
         """Starts the random stream of every environment again, from `seed` and its index."""
 
     def observe(self, out_observations: NDArray[np.float64]) -> None:
-        """Writes what controllers see now, as the last step did; after a reset, the initial concurrency and no throughput."""
+        """Writes what controllers see now, as the last step did; after a reset, initial concurrency, no throughput."""
 
     def account(self, out_account: NDArray[np.float64]) -> None:
         """Writes the account of bytes since the last reset: [environments, 5]."""

@@ -26,19 +26,21 @@ _NETWORK = 1
 class TransferVectorEnv(VectorEnv[States, NDArray[Any], NDArray[Any]]):
     """Paths on which an agent chooses concurrency, once an interval.
 
-    Actions, [environments, stages] float32: the concurrency of each stage, rounded and clamped to [1, `max_concurrency`] as in both
-    papers. Observations, float32, relative to the scenario so that one network serves all paths:
+    Actions, [environments, stages] float32: the concurrency of each stage, rounded and clamped to
+    [1, `max_concurrency`] as in both papers. Observations, float32, relative to the scenario so that one network serves
+    all paths:
 
     - one stage [EDT section IV-D]: throughput / BW, concurrency / max, and the change of both since the last interval;
-    - three [AutoMDT section IV-D]: free share of the sender's and the receiver's buffer, throughput / b of read, network and write,
-      concurrency / max of the three.
+    - three [AutoMDT section IV-D]: free share of the sender's and the receiver's buffer, throughput / b of read,
+      network and write, concurrency / max of the three.
 
-    Rewards, float64: utility / R_max, from what was measured; about 1 at the papers' optimum. For one stage, loss counts as
-    `b` * loss * BW / R_max, that is, throughput in the utility is a share of the bandwidth. Episodes never terminate; after
-    `episode_steps` they are truncated. With `AutoresetMode.NEXT_STEP` (default) the step after that ignores the environment's action,
-    resets it and rewards 0; with `SAME_STEP` the step that truncates answers the new episode's first observation, and
-    `info["final_obs"]` and `info["final_info"]` hold the last of the old one; with `DISABLED` the caller resets,
-    by `reset(options={"reset_mask": mask})`.
+    Rewards, float64: utility / R_max, from what was measured; about 1 at the papers' optimum. For one stage, throughput
+    in the utility is a share of the bandwidth, so that loss costs `b` * loss * BW / R_max.
+
+    Episodes never terminate; after `episode_steps` they are truncated. With `AutoresetMode.NEXT_STEP` (default) the
+    step after that ignores the environment's action, resets it and rewards 0; with `SAME_STEP` the step that truncates
+    answers the new episode's first observation, and `info["final_obs"]` and `info["final_info"]` hold the last of the
+    old one; with `DISABLED` the caller resets, by `reset(options={"reset_mask": mask})`.
 
     `info["metrics"]`: the simulator's truth, [environments, metrics], columns as in `METRICS`.
     """
@@ -60,7 +62,8 @@ class TransferVectorEnv(VectorEnv[States, NDArray[Any], NDArray[Any]]):
     ) -> None:
         """Makes one environment for each of `scenarios`.
 
-        `start`: an episode begins after one interval at a random concurrency, as in the papers, or before any, at the scenario's.
+        `start`: an episode begins after one interval at a random concurrency, as in the papers, or before any, at the
+        scenario's.
         `sampler`: draws new scenarios for the environments that are reset; without one they keep theirs.
         """
         if episode_steps < 1:
@@ -77,8 +80,12 @@ class TransferVectorEnv(VectorEnv[States, NDArray[Any], NDArray[Any]]):
         self._sampler = sampler
         self._k, self._b = k, b
         self._autoreset_mode = autoreset_mode
+        self._seeded = False
+        self._steps = np.zeros(self.num_envs, np.int64)
+        self._ended = np.zeros(self.num_envs, np.bool_)
         self._make_spaces()
         self._make_arrays()
+        self._rescale()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[States, dict[str, Any]]:
         """Begins new episodes; with a seed, everything that follows repeats exactly."""
@@ -90,11 +97,10 @@ class TransferVectorEnv(VectorEnv[States, NDArray[Any], NDArray[Any]]):
         self._begin(np.ones(self.num_envs, np.bool_) if mask is None else mask)
         return self._states(), {"metrics": self._metrics.copy()}
 
-    def step(
-        self, actions: NDArray[Any]
-    ) -> tuple[States, NDArray[np.float64], Flags, Flags, dict[str, Any]]:
+    def step(self, actions: NDArray[Any]) -> tuple[States, NDArray[np.float64], Flags, Flags, dict[str, Any]]:
         """Runs one interval everywhere, except where the last one ended an episode and `NEXT_STEP` resets."""
-        resetting = self._ended if self._autoreset_mode is AutoresetMode.NEXT_STEP else np.zeros(self.num_envs, np.bool_)
+        next_step = self._autoreset_mode is AutoresetMode.NEXT_STEP
+        resetting = self._ended if next_step else np.zeros(self.num_envs, np.bool_)
         running = ~resetting
         self._advance(np.asarray(actions), running)
         if resetting.any():
@@ -123,10 +129,6 @@ class TransferVectorEnv(VectorEnv[States, NDArray[Any], NDArray[Any]]):
         self._previous = np.zeros_like(self._observations)
         self._metrics = np.zeros((count, len(METRICS[self._stages])))
         self._applied = np.zeros((count, self._stages), np.int32)
-        self._steps = np.zeros(count, np.int64)
-        self._ended = np.zeros(count, np.bool_)
-        self._seeded = False
-        self._rescale()
 
     def _rescale(self) -> None:
         """Takes what observations and rewards are relative to from the scenarios."""
@@ -165,9 +167,10 @@ class TransferVectorEnv(VectorEnv[States, NDArray[Any], NDArray[Any]]):
         if self._stages == 1:
             concurrency, throughput, loss = self._observations.T
             share = throughput / self._bandwidth
-            return utility.edt_utility(share, concurrency, loss, k=self._k, b=self._b) * self._bandwidth / self._maximum
+            values = utility.edt_utility(share, concurrency, loss, k=self._k, b=self._b)
+            return np.asarray(values * self._bandwidth / self._maximum)
         concurrency, throughput = self._observations[:, 0:3], self._observations[:, 3:6]
-        return utility.automdt_utility(throughput, concurrency, k=self._k) / self._maximum
+        return np.asarray(utility.automdt_utility(throughput, concurrency, k=self._k) / self._maximum)
 
     def _states(self) -> States:
         most = self._scenarios["max_concurrency"][:, None]

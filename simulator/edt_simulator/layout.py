@@ -16,7 +16,7 @@ OBSERVATION: Final[dict[int, tuple[str, ...]]] = {
         "loss",
     ),
 }
-"""What a controller sees: the concurrency applied in the measured interval, and what was measured, with noise, lag and delay."""
+"""What a controller sees: the concurrency applied in the measured interval, and what was measured, noise and all."""
 
 METRICS: Final[dict[int, tuple[str, ...]]] = {
     1: ("throughput_bps", "loss", "capacity_bps", "competing_streams"),
@@ -33,5 +33,11 @@ METRICS: Final[dict[int, tuple[str, ...]]] = {
 }
 """The truth of the last interval; `capacity_bps` is what background traffic and the cliff leave of the link."""
 
-ACCOUNT: Final[tuple[str, ...]] = ("bytes_read", "bytes_sent", "bytes_written", "sender_buffer_bytes", "receiver_buffer_bytes")
-"""Bytes since the last reset, and bytes now in the buffers: read = sent + sender buffer, sent = written + receiver buffer."""
+ACCOUNT: Final[tuple[str, ...]] = (
+    "bytes_read",
+    "bytes_sent",
+    "bytes_written",
+    "sender_buffer_bytes",
+    "receiver_buffer_bytes",
+)
+"""Bytes since the last reset, and bytes in buffers: read = sent + sender buffer, sent = written + receiver buffer."""

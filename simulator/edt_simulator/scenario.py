@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edt_simulator._core import SCENARIO_DTYPE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 PerStage = tuple[float, float, float]
 """One number each for read, network and write; a batch of one stage uses the network's alone."""
@@ -105,7 +108,7 @@ class Scenario:
 
 
 def scenario_array(scenarios: Scenario | Sequence[Scenario], count: int | None = None) -> NDArray[np.void]:
-    """Packs scenarios into an array of `SCENARIO_DTYPE`, [scenarios]; a single one is repeated `count` times (once by default)."""
+    """Packs scenarios into an array of `SCENARIO_DTYPE`, [scenarios]; repeats a single one `count` times (default 1)."""
     if isinstance(scenarios, Scenario):
         scenarios = [scenarios] * (1 if count is None else count)
     elif count is not None and count != len(scenarios):

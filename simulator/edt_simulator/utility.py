@@ -13,8 +13,8 @@ def edt_utility(
 ) -> Reals:
     """Answers throughput / k^concurrency - b * loss [EDT section IV-B], in the unit of `throughput`.
 
-    The paper leaves the unit open, and `b` weighs loss against it: with throughput as a share of the bandwidth, b = 10 makes 1 %
-    of loss cost a tenth of the bandwidth's worth; beside bits per second, loss would not count at all.
+    The paper leaves the unit open, and `b` weighs loss against it: with throughput as a share of the bandwidth, b = 10
+    makes 1 % of loss cost a tenth of the bandwidth's worth; beside bits per second, loss would not count at all.
     """
     kept = np.asarray(throughput, np.float64) * np.power(k, -np.asarray(concurrency, np.float64))
     return np.asarray(kept - b * np.asarray(loss, np.float64))
@@ -39,7 +39,7 @@ def edt_maximum(bandwidth_bps: ArrayLike, stream_bps: ArrayLike, *, k: float = 1
 
 
 def automdt_optimum(capacity_bps: ArrayLike, stream_bps: ArrayLike) -> Reals:
-    """Answers n_i* = b / TPT_i with b the least capacity of the stages: [..., 3] gives [..., 3] [AutoMDT section IV-A]."""
+    """Answers n_i* = b / TPT_i, b the least capacity of the stages: [..., 3] gives [..., 3] [AutoMDT section IV-A]."""
     bottleneck = np.asarray(capacity_bps, np.float64).min(axis=-1, keepdims=True)
     return np.asarray(bottleneck / np.asarray(stream_bps, np.float64))
 

@@ -13,7 +13,9 @@ std::span<T> row(std::span<T> flat, std::size_t environment, std::size_t size) {
   return flat.empty() ? flat : flat.subspan(environment * size, size);
 }
 
-bool chosen(std::span<const std::uint8_t> mask, std::size_t environment) { return mask.empty() || mask[environment] != 0; }
+bool chosen(std::span<const std::uint8_t> mask, std::size_t environment) {
+  return mask.empty() || mask[environment] != 0;
+}
 
 }  // namespace
 

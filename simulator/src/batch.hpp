@@ -14,10 +14,10 @@ namespace edt {
 // How many environments, of which kind, on how many threads.
 struct BatchOptions {
   Model model;
-  int stages;         // 1: network alone; 3: read, network, write
+  int stages;  // 1: network alone; 3: read, network, write
   std::uint64_t seed;
-  int threads;        // results do not depend on it
-  int agents;         // that many consecutive environments share one link
+  int threads;  // results do not depend on it
+  int agents;   // that many consecutive environments share one link
 };
 
 // Every span is flat, environment after environment. Calls from several threads take turns.
@@ -34,8 +34,8 @@ class Batch {
   void reset(std::span<const std::uint8_t> mask, std::span<const Scenario> scenarios);
   void reseed(std::uint64_t seed);
 
-  // Advances the environments where `mask` is not 0 (all without one) by one interval. `actions` is [environments, stages];
-  // observations and metrics as in `environment.hpp`; an empty span is not written. Nothing is allocated.
+  // Advances the environments where `mask` is not 0 (all without one) by one interval. `actions` is [environments,
+  // stages]; observations and metrics as in `environment.hpp`; an empty span is not written. Nothing is allocated.
   void step(std::span<const std::int32_t> actions, std::span<double> observations, std::span<double> metrics,
             std::span<const std::uint8_t> mask);
 

@@ -14,7 +14,8 @@ constexpr double bytes_per_bit = 0.125;
 
 }  // namespace
 
-// Noise has mean one and is never negative: (1 + x + x^2/2) / (1 + noise^2/2), the exponential's first terms, x = noise * bell.
+// Noise has mean one and is never negative: (1 + x + x^2/2) / (1 + noise^2/2), the exponential's first terms, x = noise
+// * bell.
 inline double Environment::measured(double truth, double before) {
   const Scenario& scenario = path_.scenario();
   double value = truth;
@@ -134,7 +135,9 @@ void Environment::account(std::span<double> account) const {
   std::copy(counts.begin(), counts.end(), account.begin());
 }
 
-int Environment::most_tasks() const { return stage_count * static_cast<int>(path_.scenario().max_concurrency); }
+int Environment::most_tasks() const {
+  return stage_count * static_cast<int>(path_.scenario().max_concurrency);
+}
 
 Environment::Interval Environment::run_one(Model model, double others, TaskQueue& queue) {
   const double interval_s = path_.scenario().interval_s;
@@ -154,8 +157,8 @@ Environment::Interval Environment::run_three(Model model, double others, TaskQue
   const NetworkRate link = path_.network_rate(applied_[network], others, random_);
   const Pace pace{path_.storage_rate(read, applied_[read]).bps * bytes_per_bit, link.rate.bps * bytes_per_bit,
                   path_.storage_rate(write, applied_[write]).bps * bytes_per_bit};
-  const Moved moved =
-      model == Model::fluid ? flow(pace, interval_s, buffers_) : run_three_stages(tasks(), pace, buffers_, random_, queue);
+  const Moved moved = model == Model::fluid ? flow(pace, interval_s, buffers_)
+                                            : run_three_stages(tasks(), pace, buffers_, random_, queue);
   Interval interval{{}, 0.0, link.capacity_bps, path_.competing_streams() + others};
   for (int stage = 0; stage < stage_count; ++stage) {
     total_[stage] += moved[stage];

@@ -15,11 +15,16 @@ enum class Model { fluid, events };
 
 // One stage:    concurrency, throughput_bps, loss.
 // Three stages: concurrency x3, throughput_bps x3, sender_free_bytes, receiver_free_bytes, loss.
-constexpr int observation_size(int stages) { return stages == 1 ? 3 : 9; }
+constexpr int observation_size(int stages) {
+  return stages == 1 ? 3 : 9;
+}
 inline constexpr int longest_observation = observation_size(3);
 
-// Unmeasured truth of the last interval: throughput_bps of each stage, [free bytes of both buffers,] loss, capacity_bps, competing_streams.
-constexpr int metrics_size(int stages) { return stages == 1 ? 4 : 8; }
+// Unmeasured truth of the last interval: throughput_bps of each stage, [free bytes of both buffers,] loss,
+// capacity_bps, competing_streams.
+constexpr int metrics_size(int stages) {
+  return stages == 1 ? 4 : 8;
+}
 
 // Since the last reset: bytes read, sent and written; now: bytes in the sender's and in the receiver's buffer.
 inline constexpr int account_size = 5;

@@ -15,7 +15,8 @@ double transfer_size(double chunk_bytes, Random& random) {
   return std::max(std::floor(chunk_bytes * (1.0 - noise_share * random.uniform())), 1.0);
 }
 
-// What the buffers let a stage move now: read needs room at the sender, network bytes and room, write bytes at the receiver.
+// What the buffers let a stage move now: read needs room at the sender, network bytes and room, write bytes at the
+// receiver.
 double available(Stage stage, const Buffers& buffers) {
   switch (stage) {
     case read:
@@ -59,8 +60,9 @@ void TaskQueue::remove_earliest() {
   }
 }
 
-// The pace of a thread is its share of what the stage carries: past saturation streams share the link evenly at every instant, where the
-// paper lets the first ones take all of it and the others nothing; the sum over the interval, "overall bandwidth", is the same.
+// The pace of a thread is its share of what the stage carries: past saturation streams share the link evenly at every
+// instant, where the paper lets the first ones take all of it and the others nothing; the sum over the interval,
+// "overall bandwidth", is the same.
 double run_one_stage(const Tasks& tasks, double network_pace, Random& random, TaskQueue& queue) {
   const int threads = tasks.concurrency[network];
   const double thread_pace = network_pace / threads;
@@ -87,8 +89,9 @@ double run_one_stage(const Tasks& tasks, double network_pace, Random& random, Ta
   return moved;
 }
 
-// A task is never longer than what is left of the interval, so dividing by the interval is exact; the papers' "finish time" of the task
-// popped last can be almost two intervals and would halve the throughput. Epsilon is added where a thread had to wait.
+// A task is never longer than what is left of the interval, so dividing by the interval is exact; the papers' "finish
+// time" of the task popped last can be almost two intervals and would halve the throughput. Epsilon is added where a
+// thread had to wait.
 Moved run_three_stages(const Tasks& tasks, const Pace& pace, Buffers& buffers, Random& random, TaskQueue& queue) {
   queue.clear();
   int thread = 0;

@@ -16,8 +16,8 @@ struct Tasks {
   std::array<int, stage_count> concurrency;
 };
 
-// The thread tasks of one interval, earliest first; ties go to the thread that was scheduled first, so runs repeat exactly.
-// Keeps its memory from interval to interval.
+// The thread tasks of one interval, earliest first; ties go to the thread that was scheduled first, so runs repeat
+// exactly. Keeps its memory from interval to interval.
 class TaskQueue {
  public:
   struct Task {

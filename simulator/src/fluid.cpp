@@ -10,7 +10,8 @@ namespace {
 // An interval has a handful of such pieces; the bound keeps rounding at a buffer's edge from looping forever.
 constexpr int most_pieces = 32;
 
-// The rates that empty and full buffers leave: a starved stage runs at its supplier's rate, a stopped one at its consumer's.
+// The rates that empty and full buffers leave: a starved stage runs at its supplier's rate, a stopped one at its
+// consumer's.
 Pace coupled(const Pace& pace, const Buffers& buffers) {
   double sending = pace[network];
   if (buffers.sender_bytes <= 0.0) {
@@ -57,7 +58,8 @@ Moved flow(const Pace& pace, double interval_s, Buffers& buffers) {
       moved[stage] += rates[stage] * seconds;
     }
     buffers.sender_bytes = advanced(buffers.sender_bytes, buffers.sender_size, sender_rate, seconds, sender_edge_s);
-    buffers.receiver_bytes = advanced(buffers.receiver_bytes, buffers.receiver_size, receiver_rate, seconds, receiver_edge_s);
+    buffers.receiver_bytes =
+        advanced(buffers.receiver_bytes, buffers.receiver_size, receiver_rate, seconds, receiver_edge_s);
     left_s -= seconds;
   }
   return moved;

@@ -49,7 +49,8 @@ py::dtype scenario_dtype() {
 // The array behind `object` after checking that it is one the simulation may use as it lies.
 py::array checked(const py::object& object, const std::string& name, const py::dtype& dtype, const Shape& shape) {
   if (!py::isinstance<py::array>(object)) {
-    throw py::type_error("`" + name + "` must be a NumPy array, not " + std::string(py::str(py::type::of(object).attr("__name__"))));
+    throw py::type_error("`" + name + "` must be a NumPy array, not " +
+                         std::string(py::str(py::type::of(object).attr("__name__"))));
   }
   auto array = py::reinterpret_borrow<py::array>(object);
   if (!array.dtype().equal(dtype)) {
@@ -120,14 +121,14 @@ edt::Model model_input(const std::string& model) {
 
 int whole_input(int value, const std::string& name, int low, int high) {
   if (value < low || value > high) {
-    throw py::value_error("`" + name + "` is " + std::to_string(value) + ", must be from " + std::to_string(low) + " to " +
-                          std::to_string(high));
+    throw py::value_error("`" + name + "` is " + std::to_string(value) + ", must be from " + std::to_string(low) +
+                          " to " + std::to_string(high));
   }
   return value;
 }
 
-std::unique_ptr<edt::Batch> make_batch(const py::object& scenario_array, const std::string& model, int stages, std::uint64_t seed,
-                                       std::optional<int> threads, int agents) {
+std::unique_ptr<edt::Batch> make_batch(const py::object& scenario_array, const std::string& model, int stages,
+                                       std::uint64_t seed, std::optional<int> threads, int agents) {
   const std::vector<edt::Scenario> scenarios = scenario_input(scenario_array, std::nullopt);
   if (scenarios.empty()) {
     throw py::value_error("`scenarios` is empty, must hold at least one");
@@ -137,15 +138,17 @@ std::unique_ptr<edt::Batch> make_batch(const py::object& scenario_array, const s
   }
   whole_input(agents, "agents", 1, 1024);
   if (scenarios.size() % static_cast<std::size_t>(agents) != 0) {
-    throw py::value_error("`scenarios` holds " + std::to_string(scenarios.size()) + ", must be a multiple of `agents`, " +
-                          std::to_string(agents));
+    throw py::value_error("`scenarios` holds " + std::to_string(scenarios.size()) +
+                          ", must be a multiple of `agents`, " + std::to_string(agents));
   }
   const int cores = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 256);
   const int members = whole_input(threads.value_or(cores), "threads", 1, 256);
   return std::make_unique<edt::Batch>(scenarios, edt::BatchOptions{model_input(model), stages, seed, members, agents});
 }
 
-Shape rows(const edt::Batch& batch, int columns) { return {batch.environments(), columns}; }
+Shape rows(const edt::Batch& batch, int columns) {
+  return {batch.environments(), columns};
+}
 
 void step(edt::Batch& batch, const py::object& actions, const py::object& observations, const py::object& metrics,
           const py::object& mask) {
@@ -182,8 +185,9 @@ PYBIND11_MODULE(_core, module) {
       .def_property_readonly("stages", [](const edt::Batch& batch) { return batch.options().stages; })
       .def_property_readonly("agents", [](const edt::Batch& batch) { return batch.options().agents; })
       .def_property_readonly("threads", [](const edt::Batch& batch) { return batch.options().threads; })
-      .def_property_readonly("model",
-                             [](const edt::Batch& batch) { return batch.options().model == edt::Model::fluid ? "fluid" : "events"; })
+      .def_property_readonly(
+          "model",
+          [](const edt::Batch& batch) { return batch.options().model == edt::Model::fluid ? "fluid" : "events"; })
       .def("step", &step, "actions"_a, "out_observations"_a, "out_metrics"_a = py::none(), "mask"_a = py::none())
       .def("reset", &reset, "mask"_a = py::none(), "scenarios"_a = py::none())
       .def("reseed", &edt::Batch::reseed, "seed"_a, py::call_guard<py::gil_scoped_release>())

@@ -23,7 +23,9 @@ double with_file_overhead(double stream_bps, double overhead_s, double file_byte
 }  // namespace
 
 Path::Path(const Scenario& scenario)
-    : scenario_(scenario), varies_(is_varying(scenario)), knee_scale_(scenario.knee > 0.0 ? 0.25 / scenario.knee : 0.0) {
+    : scenario_(scenario),
+      varies_(is_varying(scenario)),
+      knee_scale_(scenario.knee > 0.0 ? 0.25 / scenario.knee : 0.0) {
   const double ramp_s = scenario.ramp_round_trips * scenario.rtt_s;
   if (ramp_s > 0.0) {
     ramp_remainder_ = std::exp(-scenario.interval_s / ramp_s);
@@ -47,7 +49,8 @@ void Path::reset() {
 Conditions Path::conditions_at(double time_s) const {
   PerStage capacity_factor{1.0, 1.0, 1.0};
   PerStage stream_factor{1.0, 1.0, 1.0};
-  const double cycle_s = std::isfinite(scenario_.change_period_s) ? std::fmod(time_s, scenario_.change_period_s) : time_s;
+  const double cycle_s =
+      std::isfinite(scenario_.change_period_s) ? std::fmod(time_s, scenario_.change_period_s) : time_s;
   for (int change = 0; change < change_count && scenario_.change_s[change] <= cycle_s; ++change) {
     capacity_factor = scenario_.change_capacity[change];
     stream_factor = scenario_.change_stream[change];

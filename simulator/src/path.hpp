@@ -1,5 +1,5 @@
-// What the stages of one environment can carry during an interval: capacity shared by streams, and all that changes it with time.
-// Both models draw their rates from here.
+// What the stages of one environment can carry during an interval: capacity shared by streams, and all that changes it
+// with time. Both models draw their rates from here.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +49,8 @@ class Path {
     }
   }
 
-  // Called once an interval, after `update_conditions`; `others` are streams on the same link beside the scenario's own competitors.
+  // Called once an interval, after `update_conditions`; `others` are streams on the same link beside the scenario's own
+  // competitors.
   NetworkRate network_rate(double concurrency, double others, Random& random);
 
   StageRate storage_rate(Stage stage, double concurrency) const {
@@ -106,8 +107,8 @@ inline double Path::loss_at(double load) const {
   return std::min(scenario_.random_loss + scenario_.congestion_loss * std::max(load - 1.0, 0.0), greatest_loss);
 }
 
-// Streams share a stage evenly. With x the load and w the knee, its use is min(x, 1) smoothed by a parabola from 1 - w to 1 + w, and
-// past the onset each further multiple of the capacity costs: use / (1 + contention * (x - onset)).
+// Streams share a stage evenly. With x the load and w the knee, its use is min(x, 1) smoothed by a parabola from 1 - w
+// to 1 + w, and past the onset each further multiple of the capacity costs: use / (1 + contention * (x - onset)).
 inline StageRate Path::shared_rate(Stage stage, double capacity_bps, Streams streams) const {
   const double knee = scenario_.knee;
   const double all = streams.own + streams.others;
@@ -126,7 +127,8 @@ inline double Path::background_bps(Random& random) {
   return std::max(scenario_.background_bps + background_excess_bps_, 0.0);
 }
 
-// Streams opened now approach their rate exponentially; closed ones are gone at once. Answers the mean over the interval.
+// Streams opened now approach their rate exponentially; closed ones are gone at once. Answers the mean over the
+// interval.
 inline double Path::warm_streams(double concurrency) {
   if (ramp_mean_ == 0.0) {
     return concurrency;

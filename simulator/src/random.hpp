@@ -1,4 +1,5 @@
-// Random numbers of one environment: SplitMix64 [Steele, Lea, Flood 2014], eight bytes of state, the same on every machine.
+// Random numbers of one environment: SplitMix64 [Steele, Lea, Flood 2014], eight bytes of state, the same on every
+// machine.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,7 @@ class Random {
 
  private:
   static constexpr std::uint64_t increment = 0x9e3779b97f4a7c15;
-  static constexpr double mean_of_sum = 131070.0;                               // 4 * (2^16 - 1) / 2
+  static constexpr double mean_of_sum = 131070.0;                              // 4 * (2^16 - 1) / 2
   static constexpr double inverse_deviation_of_sum = 1.0 / 37837.22723720648;  // sqrt(4 * (2^32 - 1) / 12)
 
   static std::uint64_t mix(std::uint64_t value) {

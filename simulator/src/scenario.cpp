@@ -69,14 +69,17 @@ bool within(const Field& field, double value) {
 std::string describe(const Field& field, double value) {
   std::ostringstream text;
   text << "`" << field.name << "` is " << value << ", must be ";
-  text << (field.number == Number::whole ? "a whole number" : "a number") << " from " << field.low << " to " << field.high;
+  text << (field.number == Number::whole ? "a whole number" : "a number") << " from " << field.low << " to "
+       << field.high;
   text << (field.number == Number::real_or_infinite ? ", or infinite" : "");
   return text.str();
 }
 
 }  // namespace
 
-std::span<const Field> scenario_fields() { return fields; }
+std::span<const Field> scenario_fields() {
+  return fields;
+}
 
 std::optional<std::string> fault(const Scenario& scenario) {
   const auto* bytes = reinterpret_cast<const char*>(&scenario);

@@ -1,4 +1,5 @@
-// The parameters of one simulated path and its two ends, in physical units, and the table that names, lays out and bounds them.
+// The parameters of one simulated path and its two ends, in physical units, and the table that names, lays out and
+// bounds them.
 #pragma once
 
 #include <array>
@@ -19,7 +20,8 @@ enum Stage : int { read = 0, network = 1, write = 2 };
 
 using PerStage = std::array<double, stage_count>;
 
-// What the fields mean is told to users in `edt_simulator/scenario.py`; order, names and bounds are in `scenario_fields`.
+// What the fields mean is told to users in `edt_simulator/scenario.py`; order, names and bounds are in
+// `scenario_fields`.
 struct Scenario {
   double interval_s;
   double rtt_s;
@@ -63,7 +65,8 @@ struct Scenario {
 
 enum class Number { real, real_or_infinite, whole };
 
-// One field: where it lies in a `Scenario`, its shape (`rows` x `columns` doubles; 1 x 1 is a scalar) and what it may hold.
+// One field: where it lies in a `Scenario`, its shape (`rows` x `columns` doubles; 1 x 1 is a scalar) and what it may
+// hold.
 struct Field {
   const char* name;
   std::size_t offset;

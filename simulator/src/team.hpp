@@ -19,7 +19,8 @@ class Team {
 
   int members() const { return static_cast<int>(threads_.size()) + 1; }
 
-  // Calls `work(member)` once for every member and returns when all are done. `work` must not throw. One call at a time.
+  // Calls `work(member)` once for every member and returns when all are done. `work` must not throw. One call at a
+  // time.
   void run(const std::function<void(int)>& work);
 
  private:

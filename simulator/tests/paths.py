@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edt_simulator import ACCOUNT, METRICS, OBSERVATION, Batch, Scenario, scenario_array
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Model = Literal["fluid", "events"]
 Stages = Literal[1, 3]

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from paths import AUTOMDT_BOTTLENECKS, EDT_PATHS, RICH, Run, Stages, random_actions, simulate
 
 from edt_simulator import Batch, Scenario, scenario_array
+from paths import AUTOMDT_BOTTLENECKS, EDT_PATHS, RICH, Run, Stages, random_actions, simulate
 
 
 def both(scenario: Scenario, stages: Stages, most: int, environments: int = 8) -> tuple[Run, Run]:
@@ -34,7 +34,9 @@ def test_epsilon_costs_one_stage_its_share_of_a_task() -> None:
 
 @pytest.mark.parametrize("bottleneck", AUTOMDT_BOTTLENECKS)
 @pytest.mark.parametrize("buffer_bytes", [20e6, 1e9])
-@pytest.mark.parametrize(("chunk_bytes", "mean", "worst", "buffered"), [(2e5, 0.005, 0.04, 4e6), (1e6, 0.01, 0.10, 12e6)])
+@pytest.mark.parametrize(
+    ("chunk_bytes", "mean", "worst", "buffered"), [(2e5, 0.005, 0.04, 4e6), (1e6, 0.01, 0.10, 12e6)]
+)
 def test_three_stages_agree(
     bottleneck: str, buffer_bytes: float, chunk_bytes: float, mean: float, worst: float, buffered: float
 ) -> None:
@@ -48,7 +50,13 @@ def test_three_stages_agree(
 
 
 def test_extensions_are_the_same_in_both_models() -> None:
-    quiet = {"background_deviation_bps": 0.0, "noise": 0.0, "outlier_probability": 0.0, "chunk_bytes": 1e5, "retry_s": 1e-4}
+    quiet = {
+        "background_deviation_bps": 0.0,
+        "noise": 0.0,
+        "outlier_probability": 0.0,
+        "chunk_bytes": 1e5,
+        "retry_s": 1e-4,
+    }
     scenario = Scenario(**{**RICH.__dict__, **quiet})
     one = [run.metrics for run in both(scenario, 1, 25)]
     three = [run.metrics[..., :3] for run in both(scenario, 3, 25)]

@@ -73,7 +73,7 @@ def test_no_scenario_is_no_batch() -> None:
     with pytest.raises(TypeError, match="`scenarios` must be a NumPy array"):
         Batch([Scenario()])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="`scenarios` has dtype float64"):
-        Batch(np.zeros(3))
+        Batch(np.zeros(3))  # type: ignore[arg-type]
 
 
 GOOD: dict[str, Any] = {

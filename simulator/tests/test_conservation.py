@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from paths import MODELS, RICH, Model, random_actions, simulate
 
 from edt_simulator import ACCOUNT, Batch, Scenario, scenario_array
+from paths import MODELS, RICH, Model, random_actions, simulate
 
 TINY_BUFFERS = Scenario(buffer_bytes=(3e5, 2e5))
 SCENARIOS = [Scenario(), TINY_BUFFERS, RICH]

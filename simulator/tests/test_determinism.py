@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from paths import MODELS, RICH, STAGES, Model, Run, Stages, random_actions, simulate
 
 from edt_simulator import Batch, scenario_array
+from paths import MODELS, RICH, STAGES, Model, Run, Stages, random_actions, simulate
 
 ENVIRONMENTS = 24
 

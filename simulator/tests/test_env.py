@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
-from paths import AUTOMDT_BOTTLENECKS
 
 from edt_simulator import METRICS, Scenario, TransferVectorEnv, scenario_array
+from paths import AUTOMDT_BOTTLENECKS
 
 ONE = Scenario(stream_bps=(3e9,) * 3, capacity_bps=(45e9,) * 3)
 

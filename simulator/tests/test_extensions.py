@@ -1,22 +1,24 @@
 """Each extension beyond the papers does what its formula says, in both models."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
-from paths import MODELS, Model, Run, hold, simulate
+from numpy.typing import NDArray
 
 from edt_simulator import Batch, Scenario, scenario_array
+from paths import MODELS, Model, Run, hold, simulate
 
 STREAM, LINK = 100e6, 1e9
 FINE: dict[str, float] = {"chunk_bytes": 1e6, "retry_s": 1e-6}
 
 
-def path(**options: object) -> Scenario:
-    return Scenario(**{"stream_bps": (STREAM,) * 3, "capacity_bps": (LINK,) * 3, **FINE, **options})  # type: ignore[arg-type]
+def path(**options: Any) -> Scenario:
+    return Scenario(**{"stream_bps": (STREAM,) * 3, "capacity_bps": (LINK,) * 3, **FINE, **options})
 
 
-def throughput(scenario: Scenario, concurrency: int, model: Model, intervals: int = 5) -> np.ndarray:  # type: ignore[type-arg]
+def throughput(scenario: Scenario, concurrency: int, model: Model, intervals: int = 5) -> NDArray[np.float64]:
     return np.asarray(hold(scenario, [concurrency], intervals, model=model).metric("throughput_bps")[:, 0])
 
 
@@ -26,7 +28,8 @@ class TestBothModels:
         scenario = path(contention=(0.0, 0.5, 0.0))
         assert throughput(scenario, 10, model)[-1] == pytest.approx(LINK, rel=1e-3)
         assert throughput(scenario, 20, model)[-1] == pytest.approx(LINK / 1.5, rel=1e-3)
-        assert throughput(path(contention=(0.0, 0.5, 0.0), contention_onset=2.0), 20, model)[-1] == pytest.approx(LINK, rel=1e-3)
+        later = path(contention=(0.0, 0.5, 0.0), contention_onset=2.0)
+        assert throughput(later, 20, model)[-1] == pytest.approx(LINK, rel=1e-3)
 
     def test_storage_contends_as_well(self, model: Model) -> None:
         scenario = path(contention=(0.5, 0.0, 0.0), buffer_bytes=(1e7, 1e7), retry_s=1e-3)

@@ -4,16 +4,18 @@ import itertools
 
 import numpy as np
 import pytest
-from paths import AUTOMDT_BOTTLENECKS, EDT_PATHS, MODELS, Model, hold, simulate
 
 from edt_simulator import Batch, Scenario, scenario_array, utility
+from paths import AUTOMDT_BOTTLENECKS, EDT_PATHS, MODELS, Model, hold, simulate
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("path", EDT_PATHS)
 def test_one_stage_is_best_at_bandwidth_over_throughput_of_a_stream(model: Model, path: str) -> None:
     bandwidth, stream, best = EDT_PATHS[path]
-    scenario = Scenario(stream_bps=(stream,) * 3, capacity_bps=(bandwidth,) * 3, chunk_bytes=bandwidth / 80, retry_s=1e-4)
+    scenario = Scenario(
+        stream_bps=(stream,) * 3, capacity_bps=(bandwidth,) * 3, chunk_bytes=bandwidth / 80, retry_s=1e-4
+    )
     concurrency = np.arange(1, 51, dtype=np.int32)
     run = simulate(Batch(scenario_array(scenario, 50), model=model), np.tile(concurrency[:, None], (5, 1, 1)))
     values = utility.edt_utility(run.metric("throughput_bps").mean(axis=0), concurrency)

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from paths import hold
 
 from edt_simulator import Scenario, scenario_array, utility
+from paths import hold
 
 
 def test_edt_utility_by_hand() -> None:

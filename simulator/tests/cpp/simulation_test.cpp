@@ -1,4 +1,5 @@
-// Runs batches of every kind under a sanitizer, checks the account of bytes, and that threads change nothing. Exit status 0: all well.
+// Runs batches of every kind under a sanitizer, checks the account of bytes, and that threads change nothing. Exit
+// status 0: all well.
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -87,7 +88,8 @@ Trace run(edt::Batch& batch) {
     for (std::size_t index = 0; index < environments; ++index) {
       mask[index] = (index + static_cast<std::size_t>(interval)) % 3 != 0;
     }
-    batch.step(actions, trace.observations, interval % 2 == 0 ? std::span<double>(trace.metrics) : std::span<double>(), mask);
+    batch.step(actions, trace.observations, interval % 2 == 0 ? std::span<double>(trace.metrics) : std::span<double>(),
+               mask);
     if (interval == 6) {
       batch.reset(mask, fresh);
     }
@@ -100,7 +102,8 @@ Trace run(edt::Batch& batch) {
 bool balanced(const Trace& trace) {
   for (std::size_t index = 0; index < environments; ++index) {
     const double* account = &trace.account[index * edt::account_size];
-    if (std::abs(account[0] - account[1] - account[3]) > 10.0 || std::abs(account[1] - account[2] - account[4]) > 10.0) {
+    if (std::abs(account[0] - account[1] - account[3]) > 10.0 ||
+        std::abs(account[1] - account[2] - account[4]) > 10.0) {
       return false;
     }
   }
