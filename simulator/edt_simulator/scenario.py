@@ -42,7 +42,7 @@ class Scenario:
     buffer_bytes: tuple[float, float] = (1e9, 1e9)
     """Whole bytes of the sender's and the receiver's buffer; three stages only."""
     chunk_bytes: float = 1e6
-    """Largest task of the event queue, whose size is (1 - U(0, 0.8)) of it; the fluid has no chunks."""
+    """Largest task of the event queue, at least 1000; a task is (1 - U(0, 0.8)) of it. The fluid has no chunks."""
     retry_s: float = 0.01
     """The papers' epsilon, event queue only: added to each task in one stage, waited by blocked tasks in three."""
     max_concurrency: float = 100
@@ -108,7 +108,7 @@ class Scenario:
 
 
 def scenario_array(scenarios: Scenario | Sequence[Scenario], count: int | None = None) -> NDArray[np.void]:
-    """Packs scenarios into an array of `SCENARIO_DTYPE`, [scenarios]; repeats a single one `count` times (default 1)."""
+    """Packs scenarios into an array of `SCENARIO_DTYPE`, [scenarios]; repeats a single one `count` times (once)."""
     if isinstance(scenarios, Scenario):
         scenarios = [scenarios] * (1 if count is None else count)
     elif count is not None and count != len(scenarios):

@@ -7,13 +7,6 @@
 #include "fluid.hpp"
 
 namespace edt {
-namespace {
-
-constexpr double bits_per_byte = 8.0;
-constexpr double bytes_per_bit = 0.125;
-
-}  // namespace
-
 // Noise has mean one and is never negative: (1 + x + x^2/2) / (1 + noise^2/2), the exponential's first terms, x = noise
 // * bell.
 inline double Environment::measured(double truth, double before) {
@@ -142,7 +135,7 @@ int Environment::most_tasks() const {
 Environment::Interval Environment::run_one(Model model, double others, TaskQueue& queue) {
   const double interval_s = path_.scenario().interval_s;
   const NetworkRate link = path_.network_rate(applied_[network], others, random_);
-  const double pace = link.rate.bps * bytes_per_bit;
+  const double pace = link.rate.bps / bits_per_byte;
   const double bytes = model == Model::fluid ? pace * interval_s : run_one_stage(tasks(), pace, random_, queue);
   // Memory to memory: what is sent has been read and will be written.
   for (double& stage_bytes : total_) {
@@ -155,8 +148,8 @@ Environment::Interval Environment::run_one(Model model, double others, TaskQueue
 Environment::Interval Environment::run_three(Model model, double others, TaskQueue& queue) {
   const double interval_s = path_.scenario().interval_s;
   const NetworkRate link = path_.network_rate(applied_[network], others, random_);
-  const Pace pace{path_.storage_rate(read, applied_[read]).bps * bytes_per_bit, link.rate.bps * bytes_per_bit,
-                  path_.storage_rate(write, applied_[write]).bps * bytes_per_bit};
+  const Pace pace{path_.storage_rate(read, applied_[read]).bps / bits_per_byte, link.rate.bps / bits_per_byte,
+                  path_.storage_rate(write, applied_[write]).bps / bits_per_byte};
   const Moved moved = model == Model::fluid ? flow(pace, interval_s, buffers_)
                                             : run_three_stages(tasks(), pace, buffers_, random_, queue);
   Interval interval{{}, 0.0, link.capacity_bps, path_.competing_streams() + others};

@@ -68,18 +68,12 @@ py::array checked(const py::object& object, const std::string& name, const py::d
 }
 
 template <typename T>
-std::span<const T> input(const py::object& object, const std::string& name, const Shape& shape) {
-  if (object.is_none()) {
-    return {};
-  }
+std::span<const T> required_input(const py::object& object, const std::string& name, const Shape& shape) {
   const py::array array = checked(object, name, py::dtype::of<T>(), shape);
   return {static_cast<const T*>(array.data()), static_cast<std::size_t>(array.size())};
 }
 
-std::span<double> output(const py::object& object, const std::string& name, const Shape& shape) {
-  if (object.is_none()) {
-    return {};
-  }
+std::span<double> required_output(const py::object& object, const std::string& name, const Shape& shape) {
   py::array array = checked(object, name, py::dtype::of<double>(), shape);
   if (!array.writeable()) {
     throw py::value_error("`" + name + "` must be writeable");
@@ -87,9 +81,17 @@ std::span<double> output(const py::object& object, const std::string& name, cons
   return {static_cast<double*>(array.mutable_data()), static_cast<std::size_t>(array.size())};
 }
 
+// Nothing is written where the caller gave None.
+std::span<double> output(const py::object& object, const std::string& name, const Shape& shape) {
+  return object.is_none() ? std::span<double>() : required_output(object, name, shape);
+}
+
 // A mask is [environments] of bool; NumPy keeps a bool as one byte, 0 or 1.
 std::span<const std::uint8_t> mask_input(const py::object& object, py::ssize_t environments) {
-  const std::span<const bool> mask = input<bool>(object, "mask", {environments});
+  if (object.is_none()) {
+    return {};
+  }
+  const auto mask = required_input<bool>(object, "mask", {environments});
   return {reinterpret_cast<const std::uint8_t*>(mask.data()), mask.size()};
 }
 
@@ -153,10 +155,7 @@ Shape rows(const edt::Batch& batch, int columns) {
 void step(edt::Batch& batch, const py::object& actions, const py::object& observations, const py::object& metrics,
           const py::object& mask) {
   const int stages = batch.options().stages;
-  if (actions.is_none()) {
-    throw py::type_error("`actions` must be a NumPy array, not NoneType");
-  }
-  const auto action_span = input<std::int32_t>(actions, "actions", rows(batch, stages));
+  const auto action_span = required_input<std::int32_t>(actions, "actions", rows(batch, stages));
   const auto observation_span = output(observations, "out_observations", rows(batch, edt::observation_size(stages)));
   const auto metric_span = output(metrics, "out_metrics", rows(batch, edt::metrics_size(stages)));
   const auto mask_span = mask_input(mask, batch.environments());
@@ -172,6 +171,19 @@ void reset(edt::Batch& batch, const py::object& mask, const py::object& scenario
   }
   const py::gil_scoped_release released;
   batch.reset(mask_span, scenarios);
+}
+
+void observe(edt::Batch& batch, const py::object& observations) {
+  const auto span =
+      required_output(observations, "out_observations", rows(batch, edt::observation_size(batch.options().stages)));
+  const py::gil_scoped_release released;
+  batch.observe(span);
+}
+
+void account(edt::Batch& batch, const py::object& accounts) {
+  const auto span = required_output(accounts, "out_account", rows(batch, edt::account_size));
+  const py::gil_scoped_release released;
+  batch.account(span);
 }
 
 }  // namespace
@@ -191,22 +203,6 @@ PYBIND11_MODULE(_core, module) {
       .def("step", &step, "actions"_a, "out_observations"_a, "out_metrics"_a = py::none(), "mask"_a = py::none())
       .def("reset", &reset, "mask"_a = py::none(), "scenarios"_a = py::none())
       .def("reseed", &edt::Batch::reseed, "seed"_a, py::call_guard<py::gil_scoped_release>())
-      .def(
-          "observe",
-          [](edt::Batch& batch, const py::object& out) {
-            if (out.is_none()) {
-              throw py::type_error("`out_observations` must be a NumPy array, not NoneType");
-            }
-            batch.observe(output(out, "out_observations", rows(batch, edt::observation_size(batch.options().stages))));
-          },
-          "out_observations"_a)
-      .def(
-          "account",
-          [](edt::Batch& batch, const py::object& out) {
-            if (out.is_none()) {
-              throw py::type_error("`out_account` must be a NumPy array, not NoneType");
-            }
-            batch.account(output(out, "out_account", rows(batch, edt::account_size)));
-          },
-          "out_account"_a);
+      .def("observe", &observe, "out_observations"_a)
+      .def("account", &account, "out_account"_a);
 }

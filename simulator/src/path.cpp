@@ -7,8 +7,6 @@
 namespace edt {
 namespace {
 
-constexpr double bits_per_byte = 8.0;
-
 bool is_varying(const Scenario& scenario) {
   return std::isfinite(scenario.change_s[0]) ||
          std::any_of(scenario.competitor_start_s.begin(), scenario.competitor_start_s.end(),

@@ -22,7 +22,7 @@ constexpr Field fields[] = {
     {"capacity_bps", offsetof(Scenario, capacity_bps), 1, 3, tiny_rate, large_rate, Number::real},
     {"window_bytes", offsetof(Scenario, window_bytes), 1, 1, 1, large_bytes, Number::real_or_infinite},
     {"buffer_bytes", offsetof(Scenario, buffer_bytes), 1, 2, 1, large_bytes, Number::whole},
-    {"chunk_bytes", offsetof(Scenario, chunk_bytes), 1, 1, 1, large_bytes, Number::real},
+    {"chunk_bytes", offsetof(Scenario, chunk_bytes), 1, 1, 1e3, large_bytes, Number::real},
     {"retry_s", offsetof(Scenario, retry_s), 1, 1, 1e-6, 1, Number::real},
     {"max_concurrency", offsetof(Scenario, max_concurrency), 1, 1, 1, 4096, Number::whole},
     {"initial_concurrency", offsetof(Scenario, initial_concurrency), 1, 3, 1, 4096, Number::whole},

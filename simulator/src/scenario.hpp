@@ -14,6 +14,7 @@ inline constexpr int stage_count = 3;
 inline constexpr int change_count = 4;
 inline constexpr int competitor_count = 3;
 inline constexpr int longest_delay = 8;
+inline constexpr double bits_per_byte = 8.0;
 
 // Stages in the order in which every array holds them.
 enum Stage : int { read = 0, network = 1, write = 2 };

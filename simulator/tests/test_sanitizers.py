@@ -20,6 +20,7 @@ def test_batches_of_every_kind_run_clean(sanitizers: str, tmp_path: Path) -> Non
         "-DEDT_WARNINGS_AS_ERRORS=ON",
         f"-DEDT_SANITIZE={sanitizers}",
         "-DCMAKE_BUILD_TYPE=Debug",
+        "-DCMAKE_UNITY_BUILD=ON",
     ]
     configure = [str(CMAKE), "-S", str(SOURCE), "-B", str(tmp_path), *options]
     build = [str(CMAKE), "--build", str(tmp_path), "--target", "simulation_test"]
