@@ -99,6 +99,8 @@ class TransferVectorEnv(VectorEnv[States, NDArray[Any], NDArray[Any]]):
 
     def step(self, actions: NDArray[Any]) -> tuple[States, NDArray[np.float64], Flags, Flags, dict[str, Any]]:
         """Runs one interval everywhere, except where the last one ended an episode and `NEXT_STEP` resets."""
+        if np.shape(actions) != self._applied.shape or not np.isfinite(actions).all():
+            raise ValueError(f"`actions` must be finite and of shape {self._applied.shape}, not {np.shape(actions)}")
         next_step = self._autoreset_mode is AutoresetMode.NEXT_STEP
         resetting = self._ended if next_step else np.zeros(self.num_envs, np.bool_)
         running = ~resetting

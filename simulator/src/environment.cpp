@@ -7,8 +7,11 @@
 #include "fluid.hpp"
 
 namespace edt {
-// Noise has mean one and is never negative: (1 + x + x^2/2) / (1 + noise^2/2), the exponential's first terms, x = noise
-// * bell.
+
+// Templates and what they inline stand before their callers, as they must.
+
+// Noise is the exponential's first terms, so of mean one and never negative: with x = noise * bell,
+// (1 + x + x^2/2) / (1 + noise^2/2).
 inline double Environment::measured(double truth, double before) {
   const Scenario& scenario = path_.scenario();
   double value = truth;

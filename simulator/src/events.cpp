@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 namespace edt {
 namespace {
@@ -30,8 +29,14 @@ double available(Stage stage, const Buffers& buffers) {
 }
 
 void book(Stage stage, double bytes, Buffers& buffers) {
-  buffers.sender_bytes += stage == read ? bytes : stage == network ? -bytes : 0.0;
-  buffers.receiver_bytes += stage == network ? bytes : stage == write ? -bytes : 0.0;
+  if (stage == read) {
+    buffers.sender_bytes += bytes;
+  } else if (stage == network) {
+    buffers.sender_bytes -= bytes;
+    buffers.receiver_bytes += bytes;
+  } else {
+    buffers.receiver_bytes -= bytes;
+  }
 }
 
 }  // namespace

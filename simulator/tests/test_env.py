@@ -161,6 +161,14 @@ def test_a_sampler_draws_new_paths_for_new_episodes() -> None:
     np.testing.assert_allclose(observations[:, 0], 1.0)
 
 
+@pytest.mark.parametrize("actions", [np.ones(3), np.full((3, 1), np.nan), np.ones((3, 2))])
+def test_bad_actions_are_refused(actions: NDArray[Any]) -> None:
+    made = env()
+    made.reset(seed=0)
+    with pytest.raises(ValueError, match="`actions` must be finite"):
+        made.step(actions)
+
+
 @pytest.mark.parametrize(("options", "name"), [({"episode_steps": 0}, "episode_steps"), ({"start": "late"}, "start")])
 def test_bad_options_are_refused(options: dict[str, Any], name: str) -> None:
     with pytest.raises(ValueError, match=f"`{name}`"):

@@ -48,3 +48,22 @@ def test_the_event_queue_fills_the_path_at_that_concurrency_and_not_with_one_wor
     less = hold(scenario, fewer, 30, model="events").metric("write_bps")[10:].mean()
     assert full == pytest.approx(1e9, rel=0.01)
     assert less == pytest.approx(fewer[tight] * streams[tight], rel=0.01)
+
+
+def test_no_constant_concurrency_suits_a_path_that_changes() -> None:
+    # What published simulators lack: with nothing to react to, an agent learns a constant.
+    factors = np.array([1.0, 0.4, 2.5, 1.0, 0.4])
+    changes = [(1.0, factor, 1.0) for factor in factors[1:]]
+    scenario = Scenario(
+        stream_bps=(3e9,) * 3,
+        capacity_bps=(45e9,) * 3,
+        change_s=(10, 20, 30, 40),
+        change_capacity=(changes[0], changes[1], changes[2], changes[3]),
+    )
+    constants = np.arange(1, 51, dtype=np.int32)
+    best = simulate(Batch(scenario_array(scenario, 50)), np.tile(constants[:, None], (50, 1, 1)))
+    constant = utility.edt_utility(best.metric("throughput_bps"), constants).mean(axis=0).max()
+    following = np.repeat(np.rint(factors * 15), 10).astype(np.int32)
+    run = simulate(Batch(scenario_array(scenario)), following[:, None, None])
+    reacting = utility.edt_utility(run.metric("throughput_bps")[:, 0], following).mean()
+    assert constant < 0.9 * reacting
