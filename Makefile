@@ -11,12 +11,13 @@ BIN := $(VENV)/bin
 
 RUST := Cargo.toml Cargo.lock clippy.toml $(shell find core python benchmarks/path -name '*.rs' -o -name Cargo.toml -o -name '*.bin' -o -name '*.hex' 2>/dev/null)
 PACKAGE := pyproject.toml README.md $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed 2>/dev/null)
+SIMULATOR := $(shell find simulator -name '*.cpp' -o -name '*.hpp' -o -name '*.py' -o -name '*.pyi' -o -name CMakeLists.txt -o -name pyproject.toml -o -name README.md 2>/dev/null)
 # Each call of mypy takes files of one folder, because `conftest` exists in more than one.
 MYPY := $(BIN)/mypy --strict
 
 .PHONY: build demo test test-long bench bench-full docs fmt lint clean
 
-build: target/release/edt target/release/edt-path $(VENV)/.package
+build: target/release/edt target/release/edt-path $(VENV)/.package $(VENV)/.simulator
 
 target/release/edt: $(RUST)
 	cargo build --release --locked -p edt-cli
@@ -37,12 +38,17 @@ $(VENV)/.package: $(VENV)/.made $(RUST) $(PACKAGE)
 	$(BIN)/python -m pip install --quiet '.[dev]'
 	@touch $@
 
+$(VENV)/.simulator: $(VENV)/.made $(SIMULATOR)
+	$(BIN)/python -m pip install --quiet './simulator[dev]'
+	@touch $@
+
 demo: build
 	$(BIN)/python benchmarks/demo.py
 
 test: build lint
 	cargo test --locked --workspace
 	$(BIN)/python -m pytest tests --ignore=tests/long
+	cd simulator && ../$(BIN)/pytest
 
 test-long: build
 	$(BIN)/python -m pytest tests/long
@@ -61,7 +67,7 @@ fmt: $(VENV)/.package
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-lint: $(VENV)/.package
+lint: $(VENV)/.package $(VENV)/.simulator
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --workspace
@@ -72,6 +78,7 @@ lint: $(VENV)/.package
 	$(MYPY) tests/*.py tests/long/*.py
 	$(MYPY) tests/python/*.py
 	$(MYPY) examples/*.py
+	cd simulator && ../$(MYPY) edt_simulator && MYPYPATH=tests ../$(MYPY) tests benchmarks
 	$(BIN)/stubtest edt
 
 clean:
