@@ -225,7 +225,7 @@ mod tests {
     use crate::pipeline::receiver::{Arrived, Receiver, ReceiverParts};
     use crate::protocol::TransferId;
     use crate::protocol::frame::{FLAG_ZERO, FrameHeader, FrameKind};
-    use crate::protocol::message::{FileHeader, Key, MAX_MESSAGE, ReceiveOptions};
+    use crate::protocol::message::{FileHeader, MAX_MESSAGE, ReceiveOptions};
     use crate::store::local::LocalStore;
     use crate::store::memory::MemoryStore;
     use crate::store::{Metadata, Store};
@@ -285,22 +285,6 @@ mod tests {
         assert!(!journal.exists());
     }
 
-    fn header(number: u32, size: u64) -> FileHeader {
-        FileHeader {
-            file: number,
-            path: format!("file {number}").into_bytes(),
-            kind: ItemKind::File,
-            size,
-            modified_ns: None,
-            mode: None,
-            identity: Key([0; 16]),
-            target: None,
-            crc64nvme: 0,
-            blake3: None,
-            sparse: false,
-        }
-    }
-
     /// A block of a file that is all zeros.
     fn block(number: u32, offset: u64, length: u32) -> Arrived {
         let mut header = FrameHeader::empty(FrameKind::Data);
@@ -318,12 +302,12 @@ mod tests {
         for (number, opened_before) in [(1, true), (2, false)] {
             let path = RelativePath::from_user(&format!("file {number}")).unwrap();
             if opened_before {
-                shared.open_file(header(number, size)).unwrap();
+                shared.open_file(FileHeader::of_a_test(number, size)).unwrap();
             }
             shared.close(number);
             shared.close(number);
             if !opened_before {
-                shared.open_file(header(number, size)).unwrap();
+                shared.open_file(FileHeader::of_a_test(number, size)).unwrap();
             }
             shared.take(&block(number, first, 300_000 - (1 << 18)));
             assert_eq!(shared.closing.load(Ordering::SeqCst), 1);
@@ -344,7 +328,7 @@ mod tests {
         let (near, _far) = memory::pair();
         let receiver = receiver(Arc::new(MemoryStore::new()), near.sender);
         let shared = &receiver.shared;
-        shared.open_file(header(1, 300_000)).unwrap();
+        shared.open_file(FileHeader::of_a_test(1, 300_000)).unwrap();
         shared.close(1);
         shared.close(2);
         assert_eq!(shared.closing.load(Ordering::SeqCst), 2);

@@ -57,3 +57,23 @@ pub enum ItemKind {
     #[n(2)]
     Symlink,
 }
+
+#[cfg(test)]
+impl FileHeader {
+    /// The header of a plain file named after its number.
+    pub(crate) fn of_a_test(number: u32, size: u64) -> Self {
+        Self {
+            file: number,
+            path: format!("file {number}").into_bytes(),
+            kind: ItemKind::File,
+            size,
+            modified_ns: None,
+            mode: None,
+            identity: Key([0; 16]),
+            target: None,
+            crc64nvme: 0,
+            blake3: None,
+            sparse: false,
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Tests of the queue.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::path::RelativePath;
+use crate::pipeline::ranges::Ranges;
+use crate::store::EntryKind;
+
+fn file(number: u32, size: u64) -> Arc<SourceFile> {
+    let header = FileHeader::of_a_test(number, size);
+    let path = RelativePath::from_user("f").unwrap();
+    let entry = Entry { path, kind: EntryKind::File, size, modified_ns: None, mode: None, version: None, sparse: false };
+    Arc::new(SourceFile {
+        header,
+        entry,
+        attempt: 0,
+        unsent: AtomicU64::new(size),
+        in_flight: AtomicU16::new(0),
+        vouched: AtomicBool::new(false),
+        closed: AtomicBool::new(false),
+        abandoned: AtomicBool::new(false),
+        reader: RwLock::new(None),
+    })
+}
+
+fn cut(chunk: u64) -> Cut {
+    Cut { chunk, parallelism: u16::MAX, concurrency: 4 }
+}
+
+proptest! {
+    #[test]
+    fn every_byte_is_in_exactly_one_chunk(
+        sizes in prop::collection::vec(1u64..40_000_000, 1..5),
+        chunk in 300_000u64..20_000_000,
+        lose_every in 2usize..7,
+    ) {
+        let queue = Queue::default();
+        for (number, size) in (1u32..).zip(&sizes) {
+            queue.add_file(file(number, *size), std::iter::once(0..*size).collect());
+        }
+        queue.complete();
+        let mut seen: Vec<Ranges> = sizes.iter().map(|_| Ranges::default()).collect();
+        let (mut taken, mut lost) = (0, 0);
+        while let Next::Unit(Unit::Chunk(file, range)) = queue.take(cut(chunk), Duration::ZERO) {
+            taken += 1;
+            prop_assert_eq!(range.start % BLOCK, 0);
+            if taken % lose_every == 0 && lost < 20 {
+                lost += 1;
+                queue.put_back(Unit::Chunk(file, range));
+                continue;
+            }
+            let ranges = &mut seen[file.header.file as usize - 1];
+            let before = ranges.covered();
+            ranges.insert(range.start, range.end);
+            prop_assert_eq!(ranges.covered(), before + range.end - range.start);
+        }
+        for (ranges, size) in seen.iter().zip(&sizes) {
+            prop_assert!(ranges.is_complete(*size));
+        }
+        prop_assert_eq!(queue.left(), Some(0));
+    }
+}
+
+#[test]
+fn the_largest_file_comes_first() {
+    let queue = Queue::default();
+    for (number, size) in [(1, 5 << 20), (2, 9 << 20), (3, 7 << 20)] {
+        queue.add_file(file(number, size), std::iter::once(0..size).collect());
+    }
+    let Next::Unit(Unit::Chunk(first, _)) = queue.take(cut(64 << 20), Duration::ZERO) else { panic!() };
+    assert_eq!(first.header.file, 2);
+}
+
+#[test]
+fn packs_go_first_once_listing_has_ended() {
+    let queue = Queue::default();
+    queue.add_file(file(1, 9 << 20), std::iter::once(0..9 << 20).collect());
+    (0..2).for_each(|_| assert!(queue.add_pack(Vec::new(), 0)));
+    let next = || queue.take(cut(1 << 20), Duration::ZERO);
+    assert!(matches!(next(), Next::Unit(Unit::Chunk(..))));
+    queue.complete();
+    assert!(matches!(
+        (next(), next(), next()),
+        (Next::Unit(Unit::Pack(_)), Next::Unit(Unit::Pack(_)), Next::Unit(Unit::Chunk(..)))
+    ));
+}
+
+#[test]
+fn parallelism_bounds_the_chunks_of_one_file() {
+    let queue = Queue::default();
+    queue.add_file(file(1, 64 << 20), std::iter::once(0..64 << 20).collect());
+    let cut = Cut { parallelism: 2, ..cut(1 << 20) };
+    assert!(matches!(queue.take(cut, Duration::ZERO), Next::Unit(_)));
+    let Next::Unit(Unit::Chunk(file, _)) = queue.take(cut, Duration::ZERO) else { panic!() };
+    assert!(matches!(queue.take(cut, Duration::ZERO), Next::Nothing));
+    file.in_flight.fetch_sub(1, Ordering::Relaxed);
+    assert!(matches!(queue.take(cut, Duration::ZERO), Next::Unit(_)));
+}
+
+#[test]
+fn half_of_what_is_left_goes_to_whoever_has_nothing_to_do() {
+    let queue = Queue::default();
+    let whole = 3 * BLOCK..10 * BLOCK + 5;
+    let shared = |file: &Arc<SourceFile>, rest: &Range<u64>| queue.share(file, rest.clone(), 2);
+    let large = file(1, whole.end);
+    assert_eq!(shared(&large, &whole), whole, "nobody waits");
+    std::thread::scope(|scope| {
+        let idle = scope.spawn(|| queue.take(cut(64 << 20), Duration::from_secs(20)));
+        while queue.idle.load(Ordering::Relaxed) == 0 {
+            std::thread::yield_now();
+        }
+        for last in [9 * BLOCK..10 * BLOCK, 9 * BLOCK..9 * BLOCK + 1] {
+            assert_eq!(shared(&large, &last), last, "one block is not divided");
+        }
+        large.in_flight.store(2, Ordering::Relaxed);
+        assert_eq!(shared(&large, &whole), whole, "as many chunks of it as may be are in flight");
+        large.in_flight.store(1, Ordering::Relaxed);
+        assert_eq!(shared(&large, &whole), 3 * BLOCK..7 * BLOCK);
+        let Next::Unit(Unit::Chunk(_, given)) = idle.join().unwrap() else { panic!() };
+        assert_eq!(given, 7 * BLOCK..whole.end);
+    });
+}
+
+#[test]
+fn without_parallelism_a_file_is_one_chunk() {
+    let queue = Queue::default();
+    queue.add_file(file(1, 64 << 20), std::iter::once(0..64 << 20).collect());
+    queue.complete();
+    let cut = Cut { parallelism: 1, ..cut(1 << 20) };
+    assert!(matches!(queue.take(cut, Duration::ZERO), Next::Unit(Unit::Chunk(_, range)) if range == (0..64 << 20)));
+}
