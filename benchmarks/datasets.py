@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sys
 import zlib
@@ -183,6 +184,16 @@ def check(name: str, directory: Path, scale: float) -> None:
         actual = (directory / file.name).stat().st_size
         if actual != file.size:
             raise RuntimeError(f"`{directory / file.name}` has {actual} bytes instead of {file.size}")
+
+
+def read(directory: Path) -> None:
+    """Reads every file below a directory once."""
+    buffer = bytearray(PIECE)
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            with open(os.path.join(folder, name), "rb", buffering=0) as file:
+                while file.readinto(buffer):
+                    pass
 
 
 def main() -> int:
