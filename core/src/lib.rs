@@ -9,6 +9,7 @@ pub mod endpoint;
 pub mod error;
 pub mod event;
 pub mod files;
+pub mod history;
 mod limits;
 pub mod link;
 pub mod metrics;
