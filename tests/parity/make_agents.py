@@ -147,6 +147,24 @@ def agent_file(kind: str, network: nn.Sequential, seed: int) -> bytes:
     return bytes(save({**tensors, **golden}, metadata={"edt.agent": text}))
 
 
+def onnx_file(kind: str, network: nn.Sequential) -> bytes:
+    """The same network as users export their own, with the description in the model's metadata."""
+    inputs = len(THREE_STAGES if kind == "automdt" else ONE_STAGE)
+    names: dict[str, Any] = {"input_names": ["observation"], "output_names": ["action"]}
+    network.eval()
+    program = torch.onnx.export(network, (torch.zeros(1, inputs),), dynamo=True, opset_version=18, verbose=False, **names)
+    model = program.model_proto
+    # The exporter notes where in which file each operation was written.
+    for noted in [model.graph, *model.graph.node, *model.graph.value_info, *model.graph.input, *model.graph.output]:
+        noted.ClearField("metadata_props")
+        noted.ClearField("doc_string")
+    told = description(kind, network)
+    del told["network"]
+    entry = model.metadata_props.add()
+    entry.key, entry.value = "edt.agent", json.dumps(told)
+    return bytes(model.SerializeToString(deterministic=True))
+
+
 def agents() -> dict[str, bytes]:
     """All files, by name."""
     return {
@@ -157,6 +175,13 @@ def agents() -> dict[str, bytes]:
     }
 
 
+def onnx_agents() -> dict[str, bytes]:
+    """Those in ONNX, by name; needs `onnx` and `onnxscript`."""
+    network = papers_network(4, 24, 1)
+    fill(network, 1)
+    return {"edt.onnx": onnx_file("edt", network)}
+
+
 if __name__ == "__main__":
-    for name, content in agents().items():
+    for name, content in {**agents(), **onnx_agents()}.items():
         Path(sys.argv[1], name).write_bytes(content)

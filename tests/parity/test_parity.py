@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 safetensors = pytest.importorskip("safetensors.torch", reason="safetensors is not installed")
 
-from make_agents import agents  # noqa: E402
+from make_agents import agents, onnx_agents  # noqa: E402
 
 COMMITTED = Path(__file__).parents[2] / "core" / "tests" / "agents"
 
@@ -41,3 +41,17 @@ def test_the_files_are_small_and_there_is_no_other(made: dict[str, bytes]) -> No
     there = {path.name for path in COMMITTED.glob("*.safetensors")}
     assert there == made.keys()
     assert all(len(content) < 50 << 10 for content in made.values())
+
+
+def test_the_committed_onnx_file_holds_what_pytorch_exports() -> None:
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+    pytest.importorskip("onnxscript", reason="onnxscript is not installed")
+
+    def weights(content: bytes) -> list[Any]:
+        model = onnx.load_model_from_string(content)
+        arrays = [onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer]
+        # Versions of the exporter order and name them as they like.
+        return sorted(array.ravel().tolist() for array in arrays if array.dtype == "float32" and array.size > 1)
+
+    fresh = onnx_agents()["edt.onnx"]
+    assert weights((COMMITTED / "edt.onnx").read_bytes()) == weights(fresh)

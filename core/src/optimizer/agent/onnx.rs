@@ -61,3 +61,43 @@ fn guarded<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
 fn unusable(cause: &TractError) -> Error {
     refused("its ONNX model cannot be used").with_cause(format!("{cause:#}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::optimizer::network::Tensors;
+
+    /// What `torch.onnx.export` makes of the network in `edt.safetensors`.
+    const MODEL: &[u8] = include_bytes!("../../../tests/agents/edt.onnx");
+    const GOLDEN: &[u8] = include_bytes!("../../../tests/agents/edt.safetensors");
+
+    #[test]
+    fn an_exported_model_gives_what_pytorch_gave() {
+        let (metadata, mut model) = read(MODEL, Kind::Edt).unwrap();
+        let tensors = Tensors::parse(GOLDEN).unwrap();
+        let (input, output) = (tensors.tensor("golden.input").unwrap(), tensors.tensor("golden.output").unwrap());
+        assert_eq!((metadata.observation.len(), metadata.outputs()), (input.shape[1], output.shape[1]));
+        let mut found = Vec::new();
+        for (row, expected) in input.values.chunks_exact(input.shape[1]).zip(output.values.chunks_exact(output.shape[1])) {
+            model.evaluate(row, &mut found).unwrap();
+            assert_eq!(found.len(), expected.len());
+            assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-5), "{found:?} instead of {expected:?}");
+        }
+    }
+
+    #[test]
+    fn a_model_for_another_optimizer_or_cut_off_is_refused() {
+        assert!(read(MODEL, Kind::Automdt).err().unwrap().hint().unwrap().contains("--optimizer edt"));
+        for length in [9, 100, MODEL.len() / 2, MODEL.len() - 1] {
+            assert!(read(&MODEL[..length], Kind::Edt).is_err(), "{length} bytes passed");
+        }
+    }
+
+    #[test]
+    fn a_model_without_a_description_is_refused_with_what_to_add() {
+        let at = MODEL.windows(KEY.len()).position(|part| part == KEY.as_bytes()).unwrap();
+        let mut bytes = MODEL.to_vec();
+        bytes[at] = b'x';
+        assert!(read(&bytes, Kind::Edt).err().unwrap().hint().unwrap().contains("metadata_props"));
+    }
+}
