@@ -78,7 +78,7 @@ class Episodes:
     @property
     def most(self) -> int:
         """Most streams of a stage."""
-        return self._scenario.max_concurrency.__int__()
+        return int(self._scenario.max_concurrency)
 
     def reset(self) -> States:
         """Begins new episodes; returns their first states, [episodes, state]."""

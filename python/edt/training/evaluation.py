@@ -82,7 +82,7 @@ def sampling(policy: Policy, seed: int) -> Chooser:
     @torch.no_grad()
     def choose(states: NDArray[np.float32]) -> NDArray[np.float64]:
         given = torch.from_numpy(states)
-        return np.asarray(policy.concurrency(policy.sample(given, generator), given).numpy(), np.float64)
+        return np.asarray(policy.concurrency(policy.sample(given, generator)[0], given).numpy(), np.float64)
 
     return choose
 

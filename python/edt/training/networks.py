@@ -112,11 +112,11 @@ class ContinuousPolicy(nn.Module):
         distribution = self.distribution(states)
         return distribution.log_prob(actions).sum(-1), distribution.entropy().sum(-1)
 
-    def sample(self, states: Tensor, generator: torch.Generator) -> Tensor:
-        """Actions drawn from the distribution."""
+    def sample(self, states: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Actions drawn from the distribution, and their log-probabilities."""
         distribution = self.distribution(states)
-        noise = torch.randn(distribution.mean.shape, generator=generator)
-        return distribution.mean + distribution.stddev * noise
+        actions = distribution.mean + distribution.stddev * torch.randn(distribution.mean.shape, generator=generator)
+        return actions, distribution.log_prob(actions).sum(-1)
 
     def best(self, states: Tensor) -> Tensor:
         """The mean actions."""
@@ -151,9 +151,11 @@ class DiscretePolicy(nn.Module):
         log = torch.log_softmax(self.network(states), -1)
         return log.gather(-1, actions.long()).squeeze(-1), -(log.exp() * log).sum(-1)
 
-    def sample(self, states: Tensor, generator: torch.Generator) -> Tensor:
-        """Moves drawn by their probability, as numbers from 0 to 4."""
-        return torch.multinomial(torch.softmax(self.network(states), -1), 1, generator=generator).float()
+    def sample(self, states: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Moves drawn by their probability, as numbers from 0 to 4, and their log-probabilities."""
+        log = torch.log_softmax(self.network(states), -1)
+        moves = torch.multinomial(log.exp(), 1, generator=generator)
+        return moves.float(), log.gather(-1, moves).squeeze(-1)
 
     def best(self, states: Tensor) -> Tensor:
         """The most likely moves."""

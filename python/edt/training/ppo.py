@@ -204,10 +204,10 @@ def collect(episodes: Episodes, policy: Policy, generator: torch.Generator) -> R
     states, actions, log_probability, rewards = [], [], [], []
     state = torch.from_numpy(episodes.reset())
     for _ in range(episodes.steps):
-        action = policy.sample(state, generator)
+        action, log = policy.sample(state, generator)
         states.append(state)
         actions.append(action)
-        log_probability.append(policy.log_probability(state, action)[0])
+        log_probability.append(log)
         following, reward = episodes.step(policy.concurrency(action, state).numpy())
         rewards.append(torch.from_numpy(reward.astype(np.float32)))
         state = torch.from_numpy(following)
