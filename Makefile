@@ -33,13 +33,13 @@ $(VENV)/.made:
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	@touch $@
 
-# pip builds in place, so the wheel shares the compiled dependencies of the command line.
-$(VENV)/.package: $(VENV)/.made $(RUST) $(PACKAGE)
-	$(BIN)/python -m pip install --quiet '.[dev]'
-	@touch $@
-
 $(VENV)/.simulator: $(VENV)/.made $(SIMULATOR)
 	$(BIN)/python -m pip install --quiet './simulator[dev]'
+	@touch $@
+
+# pip builds in place, so the wheel shares the compiled dependencies of the command line. The simulator comes first: training needs it.
+$(VENV)/.package: $(VENV)/.simulator $(RUST) $(PACKAGE)
+	$(BIN)/python -m pip install --quiet '.[dev,train]'
 	@touch $@
 
 demo: build
