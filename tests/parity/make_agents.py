@@ -149,10 +149,13 @@ def agent_file(kind: str, network: nn.Sequential, seed: int) -> bytes:
 
 def onnx_file(kind: str, network: nn.Sequential) -> bytes:
     """The same network as users export their own, with the description in the model's metadata."""
+    import onnx
+
     inputs = len(THREE_STAGES if kind == "automdt" else ONE_STAGE)
     names: dict[str, Any] = {"input_names": ["observation"], "output_names": ["action"]}
     network.eval()
-    program = torch.onnx.export(network, (torch.zeros(1, inputs),), dynamo=True, opset_version=18, verbose=False, **names)
+    program = torch.onnx.export(network, (torch.zeros(1, inputs),), dynamo=True, verbose=False, **names)
+    assert program is not None
     model = program.model_proto
     # The exporter notes where in which file each operation was written.
     for noted in [model.graph, *model.graph.node, *model.graph.value_info, *model.graph.input, *model.graph.output]:
@@ -160,8 +163,7 @@ def onnx_file(kind: str, network: nn.Sequential) -> bytes:
         noted.ClearField("doc_string")
     told = description(kind, network)
     del told["network"]
-    entry = model.metadata_props.add()
-    entry.key, entry.value = "edt.agent", json.dumps(told)
+    onnx.helper.set_model_props(model, {"edt.agent": json.dumps(told)})
     return bytes(model.SerializeToString(deterministic=True))
 
 
