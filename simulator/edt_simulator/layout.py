@@ -38,8 +38,8 @@ METRICS: Final[dict[int, tuple[str, ...]]] = {
 }
 """The truth of the last interval: what was moved and lost, and what could have been.
 
-The network's capacity is what background traffic and the cliff left of the link. A stream's rate is what one warm
-stream or worker moves where nothing else limits it, its window and files counted in. Both follow the scenario's changes.
+The network's capacity is what background traffic and the cliff left of it. A stream's rate is what one warm stream
+or worker moves where nothing else limits it, its window and files counted in. Both follow the scenario's changes.
 """
 
 ACCOUNT: Final[tuple[str, ...]] = (

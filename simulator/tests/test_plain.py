@@ -40,7 +40,7 @@ def plain_paths(seed: int) -> NDArray[np.void]:
 
 def one_by_one(paths: NDArray[np.void]) -> NDArray[np.void]:
     """Answers the same paths, the plain ones with a competitor long after every run: for it they need their clock."""
-    clocked = paths.copy()
+    clocked: NDArray[np.void] = paths.copy()
     clocked["competitor_start_s"][np.isinf(paths["change_s"][:, 0]), 0] = 1e9
     return clocked
 
@@ -113,7 +113,7 @@ def test_no_extension_is_lost_in_a_block(field: str, value: float | tuple[float,
     paths[field][35] = value
     batch = Batch(paths)
     observations, history = np.empty((70, 3)), []
-    for concurrency in (5, 20, 2, 20, 4):
+    for concurrency in (5, 20, 2, 20, 4, 20, 20, 20):
         batch.step(np.full((70, 1), concurrency, np.int32), observations)
         history.append(observations.copy())
     seen = np.array(history)
