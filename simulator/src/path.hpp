@@ -41,8 +41,8 @@ class Path {
 
   LossLaw loss_law() const { return {scenario_.random_loss, scenario_.congestion_loss}; }
 
-  // Whether the network's rate follows from the concurrency alone: no clock, no memory, no chance, no competitors. Asked
-  // right after a reset.
+  // Whether the network's rate follows from the concurrency alone: no clock, no memory, no chance, no competitors.
+  // Asked right after a reset.
   bool is_steady() const;
 
   // The network of a steady path, in every interval.
@@ -90,8 +90,8 @@ inline NetworkRate Path::network_rate(double concurrency, double others, Random&
 }
 
 inline StageLaw Path::stage_law(Stage stage, double capacity_bps) const {
-  return {conditions_.stream_bps[stage], capacity_bps, scenario_.knee, knee_scale_,
-          scenario_.contention[stage], scenario_.contention_onset};
+  return {conditions_.stream_bps[stage], capacity_bps, scenario_.knee, knee_scale_, scenario_.contention[stage],
+          scenario_.contention_onset};
 }
 
 // The background is a mean plus an Ornstein-Uhlenbeck process, sampled once an interval.

@@ -56,8 +56,8 @@ void PlainEnvironments::step(std::size_t block, const StepArrays& arrays) {
 void PlainEnvironments::observe(std::size_t environment, std::span<double> observation) const {
   const Block& block = block_of(environment);
   const std::size_t lane = environment % lanes;
-  write_row(observation, NetworkObservation{static_cast<double>(block.applied[lane]), block.throughput_bps[lane],
-                                            block.loss[lane]});
+  write_row(observation,
+            NetworkObservation{static_cast<double>(block.applied[lane]), block.throughput_bps[lane], block.loss[lane]});
 }
 
 // Memory to memory: what is sent has been read and will be written.
@@ -104,8 +104,8 @@ void PlainEnvironments::Block::set_law(std::size_t lane, const StageLaw& law, co
 inline PlainEnvironments::Rates PlainEnvironments::Block::rates() const {
   Rates rates;
   for (std::size_t lane = 0; lane < lanes; ++lane) {
-    const StageLaw law{stream_bps[lane], capacity_bps[lane], knee[lane], knee_scale[lane], contention[lane],
-                       contention_onset[lane]};
+    const StageLaw law{stream_bps[lane], capacity_bps[lane], knee[lane],
+                       knee_scale[lane], contention[lane],   contention_onset[lane]};
     const NetworkRate rate =
         network_rate(law, {random_loss[lane], congestion_loss[lane]}, {static_cast<double>(applied[lane]), 0.0});
     rates.bps[lane] = rate.rate.bps;

@@ -56,9 +56,10 @@ def test_the_optimum_of_the_moment_has_a_relative_reward_of_one() -> None:
 @pytest.mark.parametrize("interval_s", [1.0, 0.1, 1 / 3, 0.7])
 @pytest.mark.parametrize("period_s", [NEVER, 0.9, 2.1, 7.0])
 def test_changes_hold_from_the_first_interval_that_begins_no_earlier(interval_s: float, period_s: float) -> None:
+    # Among them: 0.1 s in a period of 2.1 s, where rounding puts the change at 1.4 s after the interval it begins with.
     scenario = Scenario(
         interval_s=interval_s,
-        change_s=(0.3, 0.7, 2.0, 6.3),
+        change_s=(0.3, 0.7, 1.4, 6.3),
         change_capacity=((1, 0.5, 1), (1, 2, 1), (1, 3, 1), (1, 4, 1)),
         change_period_s=period_s,
         competitor_start_s=(0.6, 2.1, 7.0),
