@@ -77,6 +77,7 @@ lint: $(VENV)/.package $(VENV)/.simulator
 	$(MYPY) benchmarks/*.py benchmarks/peers/*.py benchmarks/experiments/*.py
 	$(MYPY) tests/*.py tests/long/*.py
 	$(MYPY) tests/python/*.py
+	$(MYPY) tests/parity/*.py
 	$(MYPY) examples/*.py
 	cd simulator && ../$(MYPY) edt_simulator && MYPYPATH=tests ../$(MYPY) tests benchmarks
 	$(BIN)/stubtest edt

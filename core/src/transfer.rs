@@ -29,7 +29,7 @@ use crate::protocol::message::{Key, ReceiveOptions, Root, SendOptions};
 use crate::report::Report;
 use crate::session::{Steering, Work};
 use crate::store::EntryKind;
-use crate::transfer::runner::{Runner, SharedOptimizer, cancelled};
+use crate::transfer::runner::{Runner, SharedOptimizer, cancelled, trained};
 
 /// What to move, and how.
 pub struct Transfer {
@@ -67,6 +67,10 @@ impl Transfer {
     /// Starts the transfer on threads of its own. Fails at once on options, endpoints, secrets and connections that cannot work.
     pub fn start(self) -> Result<TransferHandle> {
         self.options.validate()?;
+        let agent = match self.optimizer {
+            Some(_) => None,
+            None => trained(&self.options, &self.sources, &self.destination)?,
+        };
         crate::limits::raise_open_files();
         let (events, receiver) = EventSender::channel();
         let (work, target, peer) = self.open()?;
@@ -87,7 +91,7 @@ impl Transfer {
         };
         let first = work.first_streams.over(peer.as_ref().map_or(Duration::ZERO, |peer| peer.rtt));
         let runner = Runner {
-            optimizer: SharedOptimizer::new(self.optimizer, &self.options, first)?,
+            optimizer: SharedOptimizer::new(self.optimizer.or(agent), &self.options, first)?,
             sources: self.sources,
             destination: self.destination,
             options: self.options,
