@@ -1,5 +1,6 @@
 //! What decides: optimizers are pure, with time and randomness as arguments, so the same observations give the same decisions.
 
+pub mod explore;
 pub mod falcon;
 pub mod fixed;
 pub mod guard;

@@ -134,6 +134,7 @@ pub struct Start {
 }
 
 /// What a receiver half must know.
+#[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct ReceiveOptions {
@@ -167,6 +168,9 @@ pub struct ReceiveOptions {
     /// Whether what arrives is thrown away instead of written: a transfer from memory to memory measures the path alone.
     #[cbor(n(9), skip_if = "std::ops::Not::not")]
     pub discard: bool,
+    /// Whether nothing is kept for another attempt if this one ends early.
+    #[cbor(n(10), skip_if = "std::ops::Not::not")]
+    pub forget: bool,
 }
 
 /// What a sender half must know.

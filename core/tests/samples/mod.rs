@@ -108,6 +108,7 @@ fn start(direction: Direction) -> Start {
         exclude: vec!["tmp/".to_owned()],
         dry_run: false,
         discard: false,
+        forget: false,
     };
     let root = Root { path: b"data/run*".to_vec(), prefix: b"run".to_vec() };
     let send = SendOptions {
@@ -138,6 +139,7 @@ fn start_with_congestion() -> Start {
 fn start_from_memory_to_memory() -> Start {
     let mut start = start(Direction::Upload);
     start.receive.discard = true;
+    start.receive.forget = true;
     start.send.made_up = Some(MadeUp { count: 300, size: 1 << 40 });
     start
 }
