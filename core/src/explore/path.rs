@@ -1,12 +1,12 @@
 //! The path file: what an exploration measured, for training an agent.
 
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::explore::Estimate;
 use crate::optimizer::{Observation, PerStage};
 
@@ -87,33 +87,36 @@ impl ExploredPath {
 
     /// Writes the path to a file, whole or not at all; one that stands there is replaced.
     pub fn write(&self, path: &Path) -> Result<()> {
-        let mut file = beside(path)?;
-        let failed = |cause: &io::Error| unwritten(path, cause);
-        writeln!(file, "{}", self.to_json()).and_then(|()| file.as_file().sync_all()).map_err(|cause| failed(&cause))?;
-        file.persist(path).map_err(|refused| failed(&refused.error))?;
-        Ok(())
+        let write = || {
+            let mut file = NamedTempFile::new_in(directory(path))?;
+            writeln!(file, "{}", self.to_json())?;
+            file.as_file().sync_all()?;
+            file.persist(path).map(drop).map_err(|refused| refused.error)
+        };
+        write().map_err(|cause| Error::io(unwritten(path), &cause))
     }
 }
 
 /// Makes the directory of a path file, and finds out whether a file can be written there: better before a measurement than after it.
 pub fn prepare(path: &Path) -> Result<()> {
-    std::fs::create_dir_all(directory(path)).map_err(|cause| unwritten(path, &cause))?;
-    beside(path).map(drop)
+    let writable = if path.is_dir() {
+        Err(io::ErrorKind::IsADirectory.into())
+    } else {
+        std::fs::create_dir_all(directory(path)).and_then(|()| NamedTempFile::new_in(directory(path)).map(drop))
+    };
+    writable.map_err(|cause| {
+        Error::new(ErrorKind::InvalidInput, unwritten(path))
+            .with_cause(cause)
+            .with_hint("name a file that can be written, with --output FILE")
+    })
 }
 
-/// A temporary file in the directory of another.
-fn beside(path: &Path) -> Result<NamedTempFile> {
-    NamedTempFile::new_in(directory(path)).map_err(|cause| unwritten(path, &cause))
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-fn directory(path: &Path) -> PathBuf {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned()
-}
-
-fn unwritten(path: &Path, cause: &io::Error) -> Error {
-    Error::io(format!("could not write the path file `{}`", path.display()), cause)
-        .into_usage()
-        .with_hint("name a file that can be written with --output FILE")
+fn unwritten(path: &Path) -> String {
+    format!("could not write the path file `{}`", path.display())
 }
 
 #[cfg(test)]

@@ -84,10 +84,11 @@ impl Scratch {
         // publishes nothing more behind our back.
         let nothing = TransferOptions { exclude: vec!["*".to_owned()], ..options.clone() };
         let ended = Transfer::new(source.clone(), self.target.clone()).with_options(nothing).without_resuming().run();
-        let removed = Files::open(url, options)?.remove(&RelativePath::root(), Depth::Tree);
-        match removed {
+        let (mut files, root) = (Files::open(url, options)?, RelativePath::root());
+        match files.stat(&root) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            removed => removed.and(ended.map(|_| ())),
+            Err(error) => Err(error),
+            Ok(_) => files.remove(&root, Depth::Tree).and(ended.map(|_| ())),
         }
     }
 }
