@@ -33,13 +33,13 @@ $(VENV)/.made:
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	@touch $@
 
-# pip builds in place, so the wheel shares the compiled dependencies of the command line.
-$(VENV)/.package: $(VENV)/.made $(RUST) $(PACKAGE)
-	$(BIN)/python -m pip install --quiet '.[dev]'
-	@touch $@
-
 $(VENV)/.simulator: $(VENV)/.made $(SIMULATOR)
 	$(BIN)/python -m pip install --quiet './simulator[dev]'
+	@touch $@
+
+# pip builds in place, so the wheel shares the compiled dependencies of the command line. The simulator comes first: training needs it.
+$(VENV)/.package: $(VENV)/.simulator $(RUST) $(PACKAGE)
+	$(BIN)/python -m pip install --quiet '.[dev,train]'
 	@touch $@
 
 demo: build
@@ -77,6 +77,7 @@ lint: $(VENV)/.package $(VENV)/.simulator
 	$(MYPY) benchmarks/*.py benchmarks/peers/*.py benchmarks/experiments/*.py
 	$(MYPY) tests/*.py tests/long/*.py
 	$(MYPY) tests/python/*.py
+	$(MYPY) tests/parity/*.py
 	$(MYPY) examples/*.py
 	cd simulator && ../$(MYPY) edt_simulator && MYPYPATH=tests ../$(MYPY) tests benchmarks
 	$(BIN)/stubtest edt

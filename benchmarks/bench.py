@@ -114,6 +114,10 @@ class Bench:
         self.known.learn(key, version, found)
         return found.best
 
+    def uncapped(self, name: str, seconds: float, ends: paths.Ends) -> float:
+        """The scale at which a copy takes so long, also where that is more than the whole data set."""
+        return seconds * (ends.rate_bps or UNLIMITED_BPS) / 8 / datasets.size_of(name).bytes
+
     def scale(self, ends: paths.Ends, name: str, seconds: float) -> float:
         """The scale at which a copy at the path's rate takes so long."""
         return datasets.scale_for(name, seconds * (ends.rate_bps or UNLIMITED_BPS) / 8)

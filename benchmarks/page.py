@@ -12,7 +12,7 @@ from processes import ROOT
 from results import FOLDER, number
 
 PAGE = ROOT / "benchmarks" / "RESULTS.md"
-ORDER = ("bars-cloudlab", "peers", "cpu", "tiny-4k", "ablation", "timeline")
+ORDER = ("bars-cloudlab", "peers", "cpu", "tiny-4k", "ablation", "timeline", "training", "agents")
 """What is read first; the others follow by name."""
 OWN_VERSIONS = ("edt", "rustc", "c++", "python")
 

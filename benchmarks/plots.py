@@ -22,7 +22,14 @@ Points = dict[str, dict[str, Any]]
 def draw(document: dict[str, Any]) -> list[tuple[str, str]]:
     """Draws the plots of one experiment; returns the title and the file of each."""
     points: Points = document.get("points") or {}
-    drawer = {"peers": peers, "ablation": ablation, "timeline": timeline}.get(document["name"])
+    drawers = {
+        "peers": peers,
+        "ablation": ablation,
+        "timeline": timeline,
+        "training": training,
+        "agents": agents,
+    }
+    drawer = drawers.get(document["name"])
     return drawer(points) if drawer and points else []
 
 
@@ -101,6 +108,54 @@ def timeline(points: Points) -> list[tuple[str, str]]:
         streams.set_ylabel("streams", color="tab:red")
     rows[-1, 0].set_xlabel("seconds")
     return [("throughput and streams over time, tuned automatically", save(figure, "timeline"))]
+
+
+def training(points: Points) -> list[tuple[str, str]]:
+    """Reward over episodes: the agents of all scenarios, and continuous against discrete actions as in figure 13."""
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
+    for key, point in points.items():
+        if key.startswith("edt "):
+            left.plot(*curve(point), lw=0.8, label=f"n* = {key.split()[1]}")
+    for key, name in (("figure 13 edt", "continuous"), ("figure 13 drl", "discrete")):
+        if key in points:
+            right.plot(*curve(points[key]), lw=1, label=name)
+    for axes, title in ((left, "edt, one agent a path, paths that change"), (right, "continuous and discrete actions")):
+        axes.axhline(0.9, color="black", lw=0.7, ls="--")
+        axes.set_title(title, fontsize=9)
+        axes.set_xlabel("episodes")
+        axes.set_ylim(0, 1.02)
+        axes.legend(fontsize=6, ncols=2, loc="lower right")
+    left.set_ylabel("mean reward, share of R_max")
+    return [("reward while training", save(figure, "training"))]
+
+
+def curve(point: dict[str, Any]) -> tuple[list[float], list[float]]:
+    """Episodes and rewards of a training."""
+    return [entry[0] for entry in point["curve"]], [entry[2] for entry in point["curve"]]
+
+
+def agents(points: Points) -> list[tuple[str, str]]:
+    """Streams over time of the agents and of optimizers that search, one plot a path."""
+    shown = {"edt 0": "tab:red", "automdt 0": "tab:red", "drl": "tab:purple", "marlin": "tab:green", "falcon": "tab:blue"}
+    found = []
+    for path in dict.fromkeys(point["path"] for point in points.values() if "path" in point):
+        stages = ("network",) if f"{path} edt 0" in points else ("read", "network", "write")
+        figure, columns = pyplot.subplots(
+            1, len(stages), figsize=(3.6 * len(stages) + 1.5, 2.8), layout="constrained", squeeze=False, sharey=True
+        )
+        for axes, stage in zip(columns[0], stages, strict=True):
+            for name, colour in shown.items():
+                if point := points.get(f"{path} {name}"):
+                    edges = [0.0, *(sample["elapsed_s"] for sample in point["timeline"])]
+                    streams = [sample["concurrency"][stage] for sample in point["timeline"]]
+                    axes.stairs(streams, edges, color=colour, lw=1.2, label=name.removesuffix(" 0"))
+            axes.set_title(f"{path}: {stage}", fontsize=9)
+            axes.set_xlabel("seconds")
+            axes.set_ylim(bottom=0)
+        columns[0][0].set_ylabel("concurrency")
+        columns[0][-1].legend(fontsize=7)
+        found.append((f"concurrency over time on {path}", save(figure, f"agents-{path}")))
+    return found
 
 
 def save(figure: Any, name: str) -> str:

@@ -10,44 +10,34 @@ The exit status is 1 if a bar is missed or an experiment failed.
 from __future__ import annotations
 
 import argparse
+import importlib
 import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable
 
 import datasets
 import page
 import peers
 import results
 from bench import Options
-from experiments import (
-    ablation,
-    bars_cloudlab,
-    cpu,
-    loopback_large,
-    million,
-    resume,
-    small_files,
-    system_calls,
-    timeline,
-    tiny_4k,
-)
-from experiments import peers as comparison
 
-EXPERIMENTS: dict[str, Callable[[Options], results.Outcome]] = {
-    "loopback-large": loopback_large.run,
-    "small-files": small_files.run,
-    "resume": resume.run,
-    "million": million.run,
-    "bars-cloudlab": bars_cloudlab.run,
-    "tiny-4k": tiny_4k.run,
-    "timeline": timeline.run,
-    "cpu": cpu.run,
-    "system-calls": system_calls.run,
-    "peers": comparison.run,
-    "ablation": ablation.run,
+EXPERIMENTS = {
+    "loopback-large": "loopback_large",
+    "small-files": "small_files",
+    "resume": "resume",
+    "million": "million",
+    "bars-cloudlab": "bars_cloudlab",
+    "tiny-4k": "tiny_4k",
+    "timeline": "timeline",
+    "cpu": "cpu",
+    "system-calls": "system_calls",
+    "peers": "peers",
+    "ablation": "ablation",
+    "training": "training",
+    "agents": "agents",
 }
+"""Names, and the modules of `experiments`. A module is imported when it runs: some need PyTorch."""
 
 
 def main() -> int:
@@ -105,7 +95,8 @@ def measure(name: str, options: Options) -> bool:
     print(f"{name} ...", flush=True)
     begin = time.monotonic()
     try:
-        outcome = EXPERIMENTS[name](options)
+        experiment = importlib.import_module(f"experiments.{EXPERIMENTS[name]}")
+        outcome: results.Outcome = experiment.run(options)
     except (RuntimeError, OSError) as error:
         print(f"  failed: {error}", file=sys.stderr, flush=True)
         return False

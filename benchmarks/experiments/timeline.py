@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-import datasets
 import paths
-from bench import UNLIMITED_BPS, Bench, Options
+from bench import Bench, Options
 from copies import copied, timeline
 from peers import ALL, versions
 from peers.peer import DEFAULT
@@ -38,8 +37,7 @@ def run(options: Options) -> Outcome:
 
 def followed(bench: Bench, ends: paths.Ends, seconds: float) -> Point:
     """One copy of files of 16 MiB that takes about that long at the path's rate."""
-    wanted = seconds * (ends.rate_bps or UNLIMITED_BPS) / 8
-    data = bench.data("uniform", wanted / datasets.size_of("uniform").bytes)
+    data = bench.data("uniform", bench.uncapped("uniform", seconds, ends))
     run = copied(bench.place, ends, ALL["edt"], DEFAULT, data, 10 * seconds)
     if run.failed or run.slower:
         raise Failed(f"edt over {ends.path}: {run.failed or 'too slow'}")

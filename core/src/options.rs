@@ -17,6 +17,12 @@ pub struct TransferOptions {
     pub optimizer: String,
     /// Streams for the optimizer `fixed`; default 4.
     pub concurrency: u16,
+    /// The agent file for the optimizers `edt`, `automdt` and `drl`; default `None`: the one kept for the endpoints.
+    pub agent: Option<PathBuf>,
+    /// Whether an agent takes the mean, or the most likely move, instead of sampling as the papers do; default it samples.
+    pub deterministic: bool,
+    /// The seed of an agent's sampling: the same observations give the same decisions; default 0.
+    pub seed: u64,
     /// How hard to compete with others on the path; default fair.
     pub policy: PolicyName,
     /// Upper limit of the whole transfer in bytes per second; default none.
@@ -70,6 +76,9 @@ impl Default for TransferOptions {
         Self {
             optimizer: "auto".to_owned(),
             concurrency: 4,
+            agent: None,
+            deterministic: false,
+            seed: 0,
             policy: PolicyName::Fair,
             limit_rate: None,
             worker_rate: None,
@@ -103,6 +112,10 @@ impl TransferOptions {
         let bad = |text: String| Err(Error::new(ErrorKind::InvalidInput, text));
         if !crate::optimizer::NAMES.contains(&self.optimizer.as_str()) {
             return Err(crate::optimizer::unknown(&self.optimizer));
+        }
+        if self.agent.is_some() && !crate::optimizer::AGENTS.contains(&self.optimizer.as_str()) {
+            return Err(Error::new(ErrorKind::InvalidInput, format!("the optimizer `{}` takes no agent", self.optimizer))
+                .with_hint("choose one of edt, automdt, drl, or leave out the agent"));
         }
         if self.concurrency == 0 {
             return bad("a concurrency of 0 moves nothing".to_owned());

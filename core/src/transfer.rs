@@ -29,7 +29,7 @@ use crate::protocol::message::{Key, MadeUp, ReceiveOptions, Root, SendOptions};
 use crate::report::Report;
 use crate::session::{Steering, Work};
 use crate::store::EntryKind;
-use crate::transfer::runner::{Guarding, Runner, SharedOptimizer, cancelled};
+use crate::transfer::runner::{Guarding, Runner, SharedOptimizer, cancelled, trained};
 
 /// What to move, and how.
 pub struct Transfer {
@@ -105,6 +105,10 @@ impl Transfer {
     /// Starts the transfer on threads of its own. Fails at once on options, endpoints, secrets and connections that cannot work.
     pub fn start(self) -> Result<TransferHandle> {
         self.options.validate()?;
+        let agent = match self.optimizer {
+            Some(_) => None,
+            None => trained(&self.options, &self.sources, &self.destination)?,
+        };
         crate::limits::raise_open_files();
         let (events, receiver) = EventSender::channel();
         let (work, target, peer) = self.open()?;
@@ -125,7 +129,7 @@ impl Transfer {
         };
         let first = work.first_streams.over(peer.as_ref().map_or(Duration::ZERO, |peer| peer.rtt));
         let runner = Runner {
-            optimizer: SharedOptimizer::new(self.optimizer, &self.options, first, self.guarding)?,
+            optimizer: SharedOptimizer::new(self.optimizer.or(agent), &self.options, first, self.guarding)?,
             sources: self.sources,
             destination: self.destination,
             options: self.options,

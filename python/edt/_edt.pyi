@@ -1,13 +1,27 @@
 """The binding of the core: conversion only. What users call is in the modules of `edt`, which are documented there."""
 
 import builtins
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, final
 
 from edt.optimizer import Adapter
 from edt.options import Path
 
-__all__ = ["OPTIMIZERS", "Handle", "Report", "Server", "__version__", "list", "main", "remove", "start", "stat"]
+__all__ = [
+    "OPTIMIZERS",
+    "Handle",
+    "Report",
+    "Server",
+    "__version__",
+    "agent_file",
+    "list",
+    "main",
+    "path_file",
+    "remove",
+    "start",
+    "stat",
+]
 
 _Kind: TypeAlias = Literal["file", "directory", "symlink", "other"]
 _Row: TypeAlias = tuple[str, _Kind, int, int | None, int | None, str | None]
@@ -87,3 +101,9 @@ def stat(url: str, options: Mapping[str, Any]) -> _Row:
 
 def remove(url: str, recursive: bool, options: Mapping[str, Any]) -> None:
     """Removes an entry."""
+
+def path_file(source: str, destination: str, stages: int) -> pathlib.Path:
+    """Where the explored path between two endpoints is kept, for one stage or three."""
+
+def agent_file(source: str, destination: str, kind: str) -> pathlib.Path:
+    """Where the agent of a kind for two endpoints is kept."""

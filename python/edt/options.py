@@ -28,6 +28,12 @@ class ConnectOptions(TypedDict, total=False):
 class TransferOptions(ConnectOptions, total=False):
     """What a transfer may be told, besides its optimizer."""
 
+    agent: Path | None
+    """The agent file for the optimizers `edt`, `automdt` and `drl`; default the one kept for the endpoints."""
+    deterministic: bool
+    """Whether an agent takes the mean, or the most likely move; default no: it samples, as the papers do."""
+    seed: int
+    """The seed of an agent's sampling: the same observations give the same decisions; default 0."""
     concurrency: int
     """Streams for the optimizer `fixed`; default 4."""
     policy: Literal["fair", "high", "low", "fixed"]

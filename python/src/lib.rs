@@ -3,6 +3,7 @@
 mod cli;
 mod error;
 mod files;
+mod history;
 mod optimizer;
 mod options;
 mod report;
@@ -19,6 +20,8 @@ mod _edt {
     use crate::cli::main;
     #[pymodule_export]
     use crate::files::{list, remove, stat};
+    #[pymodule_export]
+    use crate::history::{agent_file, path_file};
     #[pymodule_export]
     use crate::report::Report;
     #[pymodule_export]

@@ -30,6 +30,9 @@ pub(crate) fn transfer_options(given: &Bound<'_, PyDict>) -> PyResult<TransferOp
 fn set_tuning(options: &mut TransferOptions, name: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
     match name {
         "optimizer" => options.optimizer = value.extract()?,
+        "agent" => options.agent = value.extract()?,
+        "deterministic" => options.deterministic = value.extract()?,
+        "seed" => options.seed = value.extract()?,
         "concurrency" => options.concurrency = value.extract()?,
         "policy" => {
             let names =

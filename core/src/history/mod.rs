@@ -1,11 +1,15 @@
 //! What edt keeps from one transfer to the next: for each pair of endpoints the path that was explored and the agents trained for it.
 
+mod agent;
+
 use std::path::PathBuf;
 
 use etcetera::BaseStrategy;
 
 use crate::endpoint::{Endpoint, Location};
 use crate::error::{Error, ErrorKind, Result};
+
+pub(crate) use agent::AgentFile;
 
 /// The directory of edt's data: `EDT_DATA_DIR`, or `edt` in the user's data directory. It may not exist yet.
 pub fn data_directory() -> Result<PathBuf> {

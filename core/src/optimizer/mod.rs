@@ -1,10 +1,18 @@
 //! What decides: optimizers are pure, with time and randomness as arguments, so the same observations give the same decisions.
 
+mod agent;
+pub mod automdt;
+pub mod drl;
+pub mod edt;
 pub mod explore;
 pub mod falcon;
 pub mod fixed;
 pub mod guard;
+pub mod marlin;
+pub mod network;
 pub mod utility;
+
+pub use agent::Sampling;
 
 use std::time::Duration;
 
@@ -13,7 +21,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The names that `--optimizer` takes. `auto` is `falcon`, begun higher, until a better default is measured.
-pub const NAMES: [&str; 3] = ["auto", "fixed", "falcon"];
+pub const NAMES: [&str; 7] = ["auto", "fixed", "edt", "automdt", "falcon", "marlin", "drl"];
+
+/// The names among them whose optimizer is a trained agent.
+pub const AGENTS: [&str; 3] = ["edt", "automdt", "drl"];
 
 /// The round trip times from which a path counts as long, and as very long.
 const LONG_TRIPS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
@@ -157,14 +168,31 @@ impl Policy {
     }
 }
 
-/// Makes the optimizer of a name; `streams` is what `fixed` keeps and `auto` begins around.
-pub fn by_name(name: &str, streams: u16) -> Result<Box<dyn Optimizer>> {
-    match name {
-        "fixed" => Ok(Box::new(fixed::Fixed::new(streams))),
-        "auto" => Ok(Box::new(falcon::Falcon::starting_at(streams))),
-        "falcon" => Ok(Box::new(falcon::Falcon::new())),
-        _ => Err(unknown(name)),
-    }
+/// What an optimizer is made from.
+#[derive(Debug, Clone, Copy)]
+pub struct Setup<'a> {
+    /// What `fixed` keeps and `auto` begins around.
+    pub streams: u16,
+    /// The bytes of an agent file, for those of [`AGENTS`].
+    pub agent: Option<&'a [u8]>,
+    /// How an agent chooses.
+    pub sampling: Sampling,
+}
+
+/// Makes the optimizer of a name.
+pub fn by_name(name: &str, setup: &Setup<'_>) -> Result<Box<dyn Optimizer>> {
+    let agent = || setup.agent.ok_or_else(|| untrained(name));
+    let made: Box<dyn Optimizer> = match name {
+        "fixed" => Box::new(fixed::Fixed::new(setup.streams)),
+        "auto" => Box::new(falcon::Falcon::starting_at(setup.streams)),
+        "falcon" => Box::new(falcon::Falcon::new()),
+        "marlin" => Box::new(marlin::Marlin::new()),
+        "edt" => Box::new(self::edt::Edt::new(agent()?, setup.sampling)?),
+        "automdt" => Box::new(automdt::AutoMdt::new(agent()?, setup.sampling)?),
+        "drl" => Box::new(drl::Drl::new(agent()?, setup.sampling)?),
+        _ => return Err(unknown(name)),
+    };
+    Ok(made)
 }
 
 /// Streams that a transfer begins with, over a short, a long and a very long path.
@@ -197,4 +225,48 @@ impl FirstStreams {
 pub fn unknown(name: &str) -> Error {
     Error::new(ErrorKind::InvalidInput, format!("there is no optimizer `{name}`"))
         .with_hint(format!("choose one of {}", NAMES.join(", ")))
+}
+
+/// The error for an optimizer that is a trained agent, without one.
+fn untrained(name: &str) -> Error {
+    Error::new(ErrorKind::InvalidInput, format!("the optimizer `{name}` needs a trained agent")).with_hint(how_to_train(name))
+}
+
+/// What to do to have an agent for the optimizer of a name.
+pub(crate) fn how_to_train(name: &str) -> String {
+    let (explore, train) = match name {
+        "automdt" => ("edt explore --stages 3 SRC DST", "edt train --agent automdt SRC DST"),
+        "drl" => ("edt explore SRC DST", "edt train --agent drl SRC DST"),
+        _ => ("edt explore SRC DST", "edt train SRC DST"),
+    };
+    format!("run `{explore}` and `{train}` first, or name a file with --agent")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_makes_an_optimizer_of_that_name_or_asks_for_its_agent() {
+        let setup = Setup { streams: 4, agent: None, sampling: Sampling::Seeded(0) };
+        for name in NAMES {
+            match by_name(name, &setup) {
+                Ok(optimizer) => assert_eq!(optimizer.name(), if name == "auto" { "falcon" } else { name }),
+                Err(error) => {
+                    assert!(AGENTS.contains(&name), "{error}");
+                    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+                    assert!(error.hint().unwrap().contains("edt train"), "{error:?}");
+                }
+            }
+        }
+        assert!(by_name("magic", &setup).is_err());
+    }
+
+    #[test]
+    fn an_agent_makes_its_optimizer() {
+        let bytes = agent::testing::constant("edt", 1, &[0.0]);
+        let setup = Setup { streams: 4, agent: Some(&bytes), sampling: Sampling::Seeded(0) };
+        assert_eq!(by_name("edt", &setup).unwrap().name(), "edt");
+        assert!(by_name("automdt", &setup).is_err());
+    }
 }

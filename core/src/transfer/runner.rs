@@ -9,9 +9,10 @@ use crate::control::Outcome;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::event::{Event, Totals};
+use crate::history::AgentFile;
 use crate::link::client::{Session, Target};
 use crate::optimizer::guard::Guard;
-use crate::optimizer::{Decision, Observation, Optimizer, Policy, PolicyName, by_name};
+use crate::optimizer::{AGENTS, Decision, Observation, Optimizer, Policy, PolicyName, Sampling, Setup, by_name};
 use crate::options::{RunMode, TransferOptions};
 use crate::report::{Report, human_bytes, human_count};
 use crate::session::{self, Steering, Work};
@@ -131,6 +132,30 @@ pub(super) fn cancelled() -> Error {
     Error::new(ErrorKind::Cancelled, "the transfer was interrupted").with_hint("run the same command again to resume")
 }
 
+/// The optimizer that the options name, if it is a trained agent: its file is read before anything is connected.
+pub(super) fn trained(
+    options: &TransferOptions,
+    sources: &[Endpoint],
+    destination: &Endpoint,
+) -> Result<Option<Box<dyn Optimizer>>> {
+    let name = options.optimizer.as_str();
+    let Some(source) = sources.first() else { return Ok(None) };
+    if options.policy == PolicyName::Fixed || !AGENTS.contains(&name) {
+        return Ok(None);
+    }
+    let file = match &options.agent {
+        Some(path) => AgentFile::named(path)?,
+        None => AgentFile::kept(source, destination, name)?,
+    };
+    let setup = Setup { agent: Some(file.bytes()), ..setup(options, 1) };
+    by_name(name, &setup).map(Some).map_err(|error| file.refused(&error))
+}
+
+fn setup(options: &TransferOptions, streams: u16) -> Setup<'static> {
+    let sampling = if options.deterministic { Sampling::MostLikely } else { Sampling::Seeded(options.seed) };
+    Setup { streams, agent: None, sampling }
+}
+
 /// Whether a guard stands between an optimizer and the stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Guarding {
@@ -157,8 +182,8 @@ impl SharedOptimizer {
     ) -> Result<Self> {
         let inner = match own {
             Some(optimizer) => optimizer,
-            None if options.policy == PolicyName::Fixed => by_name("fixed", first)?,
-            None => by_name(&options.optimizer, first)?,
+            None if options.policy == PolicyName::Fixed => by_name("fixed", &setup(options, first))?,
+            None => by_name(&options.optimizer, &setup(options, first))?,
         };
         let name = match (options.optimizer.as_str(), inner.name()) {
             ("auto", "falcon") => "auto (falcon)".to_owned(),

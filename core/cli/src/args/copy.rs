@@ -33,6 +33,15 @@ pub(crate) struct CopyArgs {
     /// Optimizer that tunes the concurrency (default: auto; fixed with --concurrency or --policy fixed)
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(optimizer::NAMES), help_heading = "Tuning")]
     pub(crate) optimizer: Option<String>,
+    /// Agent file of the optimizers `edt`, `automdt` and `drl`, as `edt train` writes it (default: the one kept for SRC and DST)
+    #[arg(long, value_name = "FILE", requires = "optimizer", help_heading = "Tuning")]
+    pub(crate) agent: Option<PathBuf>,
+    /// Let an agent take the mean, or the most likely move (default: it samples, as the papers do)
+    #[arg(long, help_heading = "Tuning")]
+    pub(crate) deterministic: bool,
+    /// Seed of an agent's sampling: the same observations give the same decisions
+    #[arg(long, value_name = "N", default_value = "0", help_heading = "Tuning")]
+    pub(crate) seed: u64,
     /// Streams and workers per stage that the optimizer `fixed` keeps, and so chooses it (default: 4)
     #[arg(long, value_name = "N", help_heading = "Tuning")]
     pub(crate) concurrency: Option<NonZeroU16>,
@@ -120,6 +129,9 @@ impl CopyArgs {
     pub(crate) fn options(&self) -> edt::Result<TransferOptions> {
         let mut options = TransferOptions {
             optimizer: self.optimizer()?,
+            agent: self.agent.clone(),
+            deterministic: self.deterministic,
+            seed: self.seed,
             policy: self.policy.into(),
             limit_rate: self.limit_rate,
             worker_rate: self.worker_rate,
@@ -252,6 +264,14 @@ mod tests {
         assert_eq!((options.optimizer.as_str(), options.concurrency), ("fixed", 7));
         assert_eq!(parse("--policy fixed").options().unwrap().optimizer, "fixed");
         assert!(parse("--concurrency 7 --optimizer falcon").options().is_err());
+    }
+
+    #[test]
+    fn an_agent_reaches_the_transfer_and_only_an_optimizer_that_takes_one() {
+        let options = parse("--optimizer edt --agent a --deterministic --seed 7").options().unwrap();
+        assert_eq!((options.agent, options.deterministic, options.seed), (Some("a".into()), true, 7));
+        let error = parse("--optimizer falcon --agent a").options().unwrap_err();
+        assert_eq!(error.what(), "the optimizer `falcon` takes no agent");
     }
 
     #[test]

@@ -1,0 +1,183 @@
+"""`edt train`: trains an agent for an explored path and keeps it where `edt cp` finds it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+try:
+    import torch  # noqa: F401
+except ImportError as error:
+    print(f"error: training needs PyTorch: {error}\nhint: pip install 'edt[train]'", file=sys.stderr)
+    sys.exit(2)
+
+from tqdm import tqdm
+
+from edt import history
+from edt.training import agent_file, evaluation
+from edt.training.episodes import STATIONARY, Variety
+from edt.training.path import PathEstimate
+from edt.training.ppo import KINDS, Kind, Options, Point, Trained, train
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Trains as the arguments say; returns the exit code."""
+    options = parser().parse_args(arguments)
+    try:
+        return run(options)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        if hint := hint_for(error):
+            print(f"hint: {hint}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("error: the training was interrupted; nothing was written", file=sys.stderr)
+        return 130
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of the command line."""
+    found = argparse.ArgumentParser(prog="edt train", description=__doc__)
+    found.add_argument("source", nargs="?", metavar="SRC", help="the source that was explored")
+    found.add_argument("destination", nargs="?", metavar="DST", help="the destination that was explored")
+    found.add_argument("--path", type=Path, metavar="FILE", help="the path file, instead of SRC and DST")
+    found.add_argument(
+        "--agent", choices=KINDS, help="edt, automdt (three stages) or drl (default: edt, with three stages automdt)"
+    )
+    found.add_argument("--max-streams", type=int, metavar="N", help="most streams (default: three times the optimum)")
+    found.add_argument("--stationary", action="store_true", help="train on the path as it is, never with less capacity")
+    found.add_argument("--paper", action="store_true", help="train as the papers do: one update after each episode")
+    found.add_argument("--seconds", type=float, metavar="LIMIT", help="end after so many seconds (default: no limit)")
+    found.add_argument("--seed", type=int, default=0, metavar="N", help="seed of weights and episodes (default: 0)")
+    found.add_argument("--output", type=Path, metavar="FILE", help="where the agent goes (default: where cp looks)")
+    found.add_argument("--onnx", type=Path, metavar="FILE", help="also write the network as an ONNX model")
+    found.add_argument("--plot", type=Path, metavar="FILE", help="also draw the training curve (PNG, SVG, PDF)")
+    found.add_argument("--json", action="store_true", help="print the report as JSON on standard output")
+    found.add_argument("--quiet", action="store_true", help="show neither progress nor summary")
+    return found
+
+
+def run(options: argparse.Namespace) -> int:
+    """Finds the path, trains, and writes what was asked for."""
+    path = PathEstimate.read(path_file(options))
+    kind: Kind = options.agent or ("automdt" if path.stages == 3 else "edt")
+    output = options.output or agent_file_of(options, path, kind)
+    trained = trained_agent(kind, path, options)
+    agent_file.save(trained, output)
+    if options.onnx:
+        agent_file.save_onnx(trained, options.onnx)
+    if options.plot:
+        from edt.training import plots
+
+        plots.training_curves(options.plot, {kind: trained.curve}, trained.options.convergence)
+    found = report(trained, output)
+    if options.json:
+        print(json.dumps(found))
+    if not options.quiet:
+        summarise(found)
+    return 0 if trained.converged_episodes is not None else 1
+
+
+def path_file(options: argparse.Namespace) -> Path:
+    """The path file that was named, or the one that is kept for the pair of endpoints."""
+    if options.path:
+        if options.source:
+            raise ValueError("name either SRC and DST or --path")
+        return Path(options.path)
+    if not options.destination:
+        raise ValueError("name SRC and DST, or a path file with --path")
+    stages = KINDS[options.agent] if options.agent else 1
+    kept = Path(history.path_file(options.source, options.destination, stages))
+    whole = Path(history.path_file(options.source, options.destination, 3))
+    # Without a word about the agent, what was explored decides.
+    return whole if not options.agent and not kept.exists() and whole.exists() else kept
+
+
+def agent_file_of(options: argparse.Namespace, path: PathEstimate, kind: Kind) -> Path:
+    """Where `edt cp` looks for the agent."""
+    source, destination = options.source or path.source, options.destination or path.destination
+    if not source or not destination:
+        raise ValueError("the path file names no endpoints: say with --output where the agent goes")
+    return Path(history.agent_file(source, destination, kind))
+
+
+def trained_agent(kind: Kind, path: PathEstimate, arguments: argparse.Namespace) -> Trained:
+    """Trains, with a progress line on a terminal."""
+    base = Options.paper() if arguments.paper else Options()
+    variety: Variety = STATIONARY if arguments.stationary or arguments.paper else base.variety
+    options = base.replaced(
+        seed=arguments.seed, most_seconds=arguments.seconds, most_streams=arguments.max_streams, variety=variety
+    )
+    silent = True if arguments.quiet else None
+    with tqdm(total=1.0, disable=silent, leave=False, bar_format="{desc} |{bar}| {elapsed}") as bar:
+        return train(kind, path, options, shown(bar))
+
+
+def shown(bar: tqdm[Any]) -> Callable[[Point], None]:
+    """Shows how near the reward is to R_max."""
+
+    def show(point: Point) -> None:
+        bar.n = min(1.0, max(0.0, point.reward))
+        bar.set_description_str(f"{point.episodes:,} episodes, {point.reward:.3f} of R_max", refresh=False)
+        bar.update(0)
+
+    return show
+
+
+def report(trained: Trained, output: Path) -> dict[str, Any]:
+    """The training, and how the agent does on fresh episodes."""
+    compared = evaluation.compare(trained)
+    return {
+        "kind": trained.kind,
+        "agent_file": str(output),
+        **trained.path.to_dict(),
+        **trained.report(),
+        "mean_action": compared.agent,
+        "sampled_action": compared.sampled,
+        "best_constant": compared.constant,
+        "best_constant_streams": list(compared.constant_streams),
+        "analytic_optimum": compared.analytic,
+        "table": [
+            {"throughput": round(answer.throughput, 3), "streams": answer.streams, "answer": list(answer.answer)}
+            for answer in evaluation.table(trained.policy, trained.path)
+        ],
+    }
+
+
+def summarise(found: dict[str, Any]) -> None:
+    """Says on standard error what came out."""
+    lines = [
+        f"{found['kind']}: {found['episodes']:,} episodes in {found['seconds']:.1f} s, "
+        f"{found['best']:.3f} of R_max while learning"
+    ]
+    if found["converged_episodes"] is not None:
+        lines.append(
+            f"0.9 of R_max was reached after {found['converged_episodes']:,} episodes, {found['converged_seconds']:.1f} s"
+        )
+    else:
+        lines.append("0.9 of R_max was not reached: give it more time, or explore the path again")
+    lines.append(
+        f"on fresh episodes: {found['mean_action']:.3f} (sampling {found['sampled_action']:.3f}), "
+        f"best constant {found['best_constant']:.3f} with {found['best_constant_streams']}, "
+        f"analytic optimum {found['analytic_optimum']:.3f}"
+    )
+    lines.append(f"kept in {found['agent_file']}")
+    print(*lines, sep="\n", file=sys.stderr)
+
+
+def hint_for(error: Exception) -> str | None:
+    """What to do about an error."""
+    if isinstance(error, FileNotFoundError):
+        return "run `edt explore SRC DST` first, or name a path file with --path"
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

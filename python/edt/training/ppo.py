@@ -1,0 +1,262 @@
+"""Proximal policy optimisation of concurrency in the simulator [EDT §IV-D, §IV-E2; AutoMDT Alg. 2], from top to bottom."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from edt.training.episodes import STATIONARY, Episodes, Variety, streams_for
+from edt.training.networks import STATE, ContinuousPolicy, DiscretePolicy, Policy, ValueNetwork
+from edt.training.path import PathEstimate
+
+Kind = Literal["edt", "automdt", "drl"]
+KINDS: dict[Kind, Literal[1, 3]] = {"edt": 1, "automdt": 3, "drl": 1}
+"""The agents, and the number of stages that each tunes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How to train. The defaults are many parallel episodes and several epochs; `paper` is what the papers print."""
+
+    episodes: int = 64
+    """Episodes of one update."""
+    steps: int = 10
+    """Intervals of an episode [EDT §IV-E2]."""
+    epochs: int = 4
+    """Passes over the episodes of an update."""
+    minibatches: int = 4
+    """Parts into which each pass divides them."""
+    learning_rate: float = 1e-3
+    """Step size of Adam."""
+    discount: float = 0.9
+    """Weight of the next reward, gamma."""
+    clip: float = 0.2
+    """Most change of a probability ratio in one update, epsilon."""
+    entropy: float = 0.003
+    """Weight of the entropy."""
+    value: float = 0.5
+    """Weight of the critic's mean squared error."""
+    gradient: float = 0.5
+    """Most norm of a gradient."""
+    log_std: float = -1.2
+    """Log-standard-deviation to begin with; actions are about -1 to 1."""
+    variety: Variety = field(default_factory=Variety)
+    """How episodes differ from each other."""
+    convergence: float = 0.9
+    """Share of R_max from which training counts as converged [EDT §IV-E2]."""
+    patience: int = 1000
+    """Episodes without improvement after which converged training ends."""
+    most_episodes: int = 60_000
+    """Episodes after which it ends in any case."""
+    most_seconds: float | None = None
+    """Seconds after which it ends in any case; default none."""
+    most_streams: int | None = None
+    """Most streams that the agent may choose; default three times the optimum, 8 to 100."""
+    seed: int = 0
+    """Seed of weights, episodes and actions."""
+
+    @classmethod
+    def paper(cls) -> Options:
+        """One update after each episode of a path that stays as it is, with the constants of the papers' programs."""
+        return cls(
+            episodes=1,
+            epochs=1,
+            minibatches=1,
+            learning_rate=1e-4,
+            discount=0.99,
+            clip=0.1,
+            entropy=0.1,
+            log_std=0.0,
+            variety=STATIONARY,
+        )
+
+    def replaced(self, **changes: Any) -> Options:
+        """The same with some fields changed."""
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One update of the training curve."""
+
+    episodes: int
+    seconds: float
+    reward: float
+    """Mean reward of a step as a share of R_max, as sampled."""
+
+
+@dataclass
+class Trained:
+    """A trained agent and how its training went."""
+
+    kind: Kind
+    path: PathEstimate
+    options: Options
+    policy: Policy
+    value: ValueNetwork
+    curve: list[Point]
+    best: float
+    """The best mean reward of an update's episodes, as a share of R_max."""
+    converged_episodes: int | None
+    """Episodes until `convergence` was reached first; `None` if it never was."""
+    converged_seconds: float | None
+
+    def report(self) -> dict[str, Any]:
+        """What the agent file says of the training."""
+        last = self.curve[-1]
+        return {
+            "episodes": last.episodes,
+            "seconds": round(last.seconds, 3),
+            "best": self.best,
+            "converged_episodes": self.converged_episodes,
+            "converged_seconds": self.converged_seconds,
+            "options": asdict(self.options),
+        }
+
+
+@dataclass
+class Rollout:
+    """What one update learns from: tensors of [steps, episodes, ...]."""
+
+    states: Tensor
+    actions: Tensor
+    log_probability: Tensor
+    rewards: Tensor
+    last_states: Tensor
+
+
+def train(
+    kind: Kind, path: PathEstimate, options: Options | None = None, progress: Callable[[Point], None] | None = None
+) -> Trained:
+    """Trains an agent of a kind for a path, until it has converged and no longer improves, or a limit is reached.
+
+    Deterministic for a seed on one machine. The calling process keeps one thread of PyTorch: with networks as small as
+    these, a second one costs more than it brings.
+    """
+    options = options or Options()
+    if path.stages != KINDS[kind]:
+        raise ValueError(f"the agent `{kind}` tunes {KINDS[kind]} stages, but the path was explored with {path.stages}")
+    torch.set_num_threads(1)
+    generator = torch.Generator().manual_seed(options.seed)
+    torch.manual_seed(options.seed)
+    episodes = Episodes(
+        path, options.episodes, options.steps, options.most_streams or streams_for(path), options.variety, options.seed
+    )
+    policy, value = networks(kind, episodes.most, options)
+    optimizer = torch.optim.Adam([*policy.parameters(), *value.parameters()], lr=options.learning_rate, eps=1e-5)
+    trained = Trained(kind, path, options, policy, value, [], -np.inf, None, None)
+    best, stagnant, begin = state_of(policy, value), 0, time.monotonic()
+    while True:
+        rollout = collect(episodes, policy, generator)
+        point = Point(
+            options.episodes * (len(trained.curve) + 1), time.monotonic() - begin, float(rollout.rewards.mean())
+        )
+        trained.curve.append(point)
+        # The rollout was made by the policy before this update: so that is what its reward is kept with.
+        if point.reward > trained.best:
+            trained.best, best, stagnant = point.reward, state_of(policy, value), 0
+        else:
+            stagnant += options.episodes
+        converged = trained.best >= options.convergence
+        if converged and trained.converged_episodes is None:
+            trained.converged_episodes, trained.converged_seconds = point.episodes, point.seconds
+        if progress:
+            progress(point)
+        if (converged and stagnant >= options.patience) or is_over(point, options):
+            break
+        update(policy, value, optimizer, rollout, options, generator)
+    policy.load_state_dict(best[0])
+    value.load_state_dict(best[1])
+    return trained
+
+
+def networks(kind: Kind, most: int, options: Options) -> tuple[Policy, ValueNetwork]:
+    """New networks, with `most` streams at most."""
+    stages = KINDS[kind]
+    size = STATE[stages]
+    policy: Policy = (
+        DiscretePolicy(size, most) if kind == "drl" else ContinuousPolicy(size, stages, most, options.log_std)
+    )
+    return policy, ValueNetwork(size)
+
+
+def state_of(policy: Policy, value: ValueNetwork) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Copies of all weights."""
+    return copy.deepcopy(policy.state_dict()), copy.deepcopy(value.state_dict())
+
+
+def is_over(point: Point, options: Options) -> bool:
+    """Whether a limit is reached."""
+    too_long = options.most_seconds is not None and point.seconds >= options.most_seconds
+    return too_long or point.episodes >= options.most_episodes
+
+
+@torch.no_grad()
+def collect(episodes: Episodes, policy: Policy, generator: torch.Generator) -> Rollout:
+    """Runs one episode in each environment."""
+    states, actions, log_probability, rewards = [], [], [], []
+    state = torch.from_numpy(episodes.reset())
+    for _ in range(episodes.steps):
+        action, log = policy.sample(state, generator)
+        states.append(state)
+        actions.append(action)
+        log_probability.append(log)
+        following, reward = episodes.step(policy.concurrency(action, state).numpy())
+        rewards.append(torch.from_numpy(reward.astype(np.float32)))
+        state = torch.from_numpy(following)
+    return Rollout(
+        torch.stack(states), torch.stack(actions), torch.stack(log_probability), torch.stack(rewards), state
+    )
+
+
+def update(
+    policy: Policy,
+    value: ValueNetwork,
+    optimizer: torch.optim.Optimizer,
+    rollout: Rollout,
+    options: Options,
+    generator: torch.Generator,
+) -> None:
+    """Several epochs of the clipped surrogate, the critic's error and the entropy [AutoMDT Alg. 2 lines 18 to 30]."""
+    returns = discounted(rollout, value, options.discount).flatten()
+    states, actions = rollout.states.flatten(0, 1), rollout.actions.flatten(0, 1)
+    before = rollout.log_probability.flatten()
+    with torch.no_grad():
+        advantages = returns - value(states)
+        if len(advantages) > options.steps:
+            # Over all episodes of the update: within one it would hide which step was good.
+            advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+    parameters = [*policy.parameters(), *value.parameters()]
+    for _ in range(options.epochs):
+        for part in torch.randperm(len(states), generator=generator).chunk(options.minibatches):
+            after, entropy = policy.log_probability(states[part], actions[part])
+            ratio = (after - before[part]).exp()
+            clipped = ratio.clamp(1 - options.clip, 1 + options.clip)
+            actor = -torch.minimum(ratio * advantages[part], clipped * advantages[part]).mean()
+            critic = options.value * nn.functional.mse_loss(value(states[part]), returns[part])
+            loss = actor + critic - options.entropy * entropy.mean()
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(parameters, options.gradient)
+            optimizer.step()
+
+
+@torch.no_grad()
+def discounted(rollout: Rollout, value: ValueNetwork, discount: float) -> Tensor:
+    """G_t = r_t + gamma G_{t+1}, [steps, episodes] [AutoMDT Alg. 2 line 19].
+
+    An episode ends because its time is over, not the transfer: its last state's value stands for what would have come.
+    """
+    following = value(rollout.last_states)
+    returns = torch.empty_like(rollout.rewards)
+    for step in reversed(range(len(returns))):
+        following = rollout.rewards[step] + discount * following
+        returns[step] = following
+    return returns
