@@ -15,6 +15,8 @@ Forms:
 Main options:
   --agent edt|automdt|drl  which agent (edt: one concurrency; automdt: one for
                            each stage; drl: steps of -3 to 3)
+  --max-streams N          most streams that it asks for (default: three times the
+                           optimum)
   --seconds LIMIT          end the training after this time
   --seed N                 the same seed trains the same agent
   --output FILE            where to write the agent (default: kept for the pair
