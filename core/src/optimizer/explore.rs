@@ -8,13 +8,14 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use rand::rngs::ChaCha8Rng;
+use rand::{RngExt as _, SeedableRng as _};
 
 use super::{Decision, Observation, Optimizer, PerStage, Policy};
 use crate::error::Result;
-use crate::store::null::mix;
 
-/// Parts of the range that the draws in a row cover.
-const PARTS: u64 = 8;
+/// Parts of the range that as many draws in a row cover.
+const PARTS: u8 = 8;
 
 /// How many stages have a concurrency of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +37,6 @@ impl Stages {
 }
 
 /// Asks for random concurrencies, uniform from 1 to the limit of each stage, and records what came of them.
-#[derive(Debug)]
 pub struct Explore {
     stages: Stages,
     draws: PerStage<Draws>,
@@ -59,8 +59,12 @@ impl Recording {
 impl Explore {
     /// Explores one stage or three; the same seed asks for the same numbers.
     pub fn new(stages: Stages, seed: u64) -> Self {
-        let draws = |stage: u64| Draws { state: mix(seed ^ mix(stage)), parts: Vec::new() };
-        Self { stages, draws: PerStage { read: draws(1), network: draws(2), write: draws(3) }, recording: Recording::default() }
+        // No two stages of two seeds share a sequence.
+        let draws = |stage: u64| {
+            let random = ChaCha8Rng::seed_from_u64(seed.wrapping_mul(3).wrapping_add(stage));
+            Draws { random, parts: Vec::new() }
+        };
+        Self { stages, draws: PerStage { read: draws(0), network: draws(1), write: draws(2) }, recording: Recording::default() }
     }
 
     /// Where the observations go.
@@ -99,11 +103,10 @@ impl Optimizer for Explore {
 }
 
 /// A sequence of random numbers of one stage.
-#[derive(Debug)]
 struct Draws {
-    state: u64,
+    random: ChaCha8Rng,
     /// The parts of the range that are still to come.
-    parts: Vec<u64>,
+    parts: Vec<u8>,
 }
 
 impl Draws {
@@ -112,19 +115,11 @@ impl Draws {
         if self.parts.is_empty() {
             self.parts = (0..PARTS).collect();
         }
-        let place = self.random() * self.parts.len() as f64;
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to less than the number of parts")]
-        let part = self.parts.swap_remove(place as usize);
-        let share = (part as f64 + self.random()) / PARTS as f64;
+        let part = self.parts.swap_remove(self.random.random_range(0..self.parts.len()));
+        let share = (f64::from(part) + self.random.random::<f64>()) / f64::from(PARTS);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to less than the limit")]
         let below = (share * f64::from(limit)) as u16;
         below.min(limit.saturating_sub(1)) + 1
-    }
-
-    /// Uniform from 0 to less than 1.
-    fn random(&mut self) -> f64 {
-        self.state = self.state.wrapping_add(1);
-        (mix(self.state) >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
