@@ -48,6 +48,9 @@ pub(crate) fn sources(endpoints: &[Endpoint], symlinks: Symlinks) -> Result<Sour
     let locations = endpoints.iter().map(Endpoint::resolve).collect::<Result<Vec<_>>>()?;
     match locations.as_slice() {
         [] => Err(Error::new(ErrorKind::InvalidInput, "a transfer needs a source")),
+        [Location::Zero { count: 0, .. }] => {
+            Err(Error::new(ErrorKind::InvalidInput, "`zero:` holds no files").with_hint("write zero:SIZE or zero:COUNTxSIZE"))
+        }
         [Location::Zero { count, size }] => {
             let store = Arc::new(ZeroStore::new(*count, *size));
             Ok(Sources::Here { store, roots: vec![Root::default()], file_name: None })

@@ -43,7 +43,7 @@ pub struct PathSample {
     pub elapsed_s: f64,
     /// Length of the interval in seconds.
     pub interval_s: f64,
-    /// Workers of each stage in the interval.
+    /// Time-averaged workers of each stage.
     pub concurrency: PerStage<f64>,
     /// Bytes per second out of each stage.
     pub throughput: PerStage<f64>,
@@ -68,7 +68,7 @@ impl PathSample {
         Self {
             elapsed_s: before + observation.elapsed.as_secs_f64(),
             interval_s: observation.interval.as_secs_f64(),
-            concurrency: observation.applied.concurrency.map(f64::from),
+            concurrency: observation.workers,
             throughput: observation.throughput,
             rtt_ms: observation.rtt.map(|rtt| rtt.as_secs_f64() * 1000.0),
             loss: observation.loss,

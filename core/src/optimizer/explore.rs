@@ -140,6 +140,7 @@ mod tests {
             elapsed: Duration::from_secs(1),
             interval: Duration::from_secs(1),
             applied: Decision::uniform(3, "applied"),
+            workers: PerStage::all(3.0),
             throughput: PerStage::all(1e6),
             busy: PerStage::all(1.0),
             rtt: None,
