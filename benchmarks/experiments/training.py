@@ -119,7 +119,9 @@ def table_of(agent: Trained) -> list[Found]:
 def said(point: Found) -> str:
     """One line on the screen."""
     reached = point["converged_seconds"]
-    return f"0.9 after {reached} s and {point['converged_episodes']} episodes; {point['best']:.3f} in {point['seconds']} s"
+    return (
+        f"0.9 after {reached} s and {point['converged_episodes']} episodes; {point['best']:.3f} in {point['seconds']} s"
+    )
 
 
 def times(points: dict[str, Found]) -> list[Figure]:
@@ -134,7 +136,9 @@ def times(points: dict[str, Found]) -> list[Figure]:
                 Figure(f"{kind}: time to 0.9 R_max", "s", [p["converged_seconds"] for p in chosen], at_most=bar),
                 Figure(f"{kind}: episodes to 0.9 R_max", "", [p["converged_episodes"] for p in chosen]),
             ]
-        found.append(Figure(f"{kind}: time with 1,000 episodes without improvement", "s", [p["seconds"] for p in chosen]))
+        found.append(
+            Figure(f"{kind}: time with 1,000 episodes without improvement", "s", [p["seconds"] for p in chosen])
+        )
     if "paper" in points:
         paper = points["paper"]
         found.append(Figure("edt as the paper trains: episodes per second", "", [paper["episodes"] / paper["seconds"]]))

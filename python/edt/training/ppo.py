@@ -211,9 +211,7 @@ def collect(episodes: Episodes, policy: Policy, generator: torch.Generator) -> R
         following, reward = episodes.step(policy.concurrency(action, state).numpy())
         rewards.append(torch.from_numpy(reward.astype(np.float32)))
         state = torch.from_numpy(following)
-    return Rollout(
-        torch.stack(states), torch.stack(actions), torch.stack(log_probability), torch.stack(rewards), state
-    )
+    return Rollout(torch.stack(states), torch.stack(actions), torch.stack(log_probability), torch.stack(rewards), state)
 
 
 def update(
