@@ -93,7 +93,10 @@ mod tests {
         let file = AgentFile::named(&path).unwrap();
         assert_eq!(file.bytes(), b"x");
         let error = file.refused(&Error::new(ErrorKind::Unsupported, "it is an ONNX file").with_hint("build"));
-        assert_eq!((error.kind(), error.cause(), error.hint()), (ErrorKind::Unsupported, Some("it is an ONNX file"), Some("build")));
+        assert_eq!(
+            (error.kind(), error.cause(), error.hint()),
+            (ErrorKind::Unsupported, Some("it is an ONNX file"), Some("build"))
+        );
         assert!(error.what().contains(path.to_str().unwrap()));
     }
 }

@@ -147,12 +147,12 @@ mod tests {
     #[test]
     fn a_step_is_the_relative_slope_times_the_workers_from_one_to_five() {
         for (previous, now, expected) in [
-            (probe(10, 100.0), probe(11, 102.0), 1.0), // 11 * 0.02, at least 1
-            (probe(10, 100.0), probe(12, 150.0), 3.0), // 12 * 0.25
-            (probe(10, 100.0), probe(11, 190.0), 5.0), // at most 5
-            (probe(11, 102.0), probe(10, 100.0), 1.0), // downwards it got worse
+            (probe(10, 100.0), probe(11, 102.0), 1.0),  // 11 * 0.02, at least 1
+            (probe(10, 100.0), probe(12, 150.0), 3.0),  // 12 * 0.25
+            (probe(10, 100.0), probe(11, 190.0), 5.0),  // at most 5
+            (probe(11, 102.0), probe(10, 100.0), 1.0),  // downwards it got worse
             (probe(10, 100.0), probe(11, 100.0), -1.0), // it never rests
-            (probe(10, 100.0), probe(10, 80.0), -2.0), // 10 * -0.2 without a slope
+            (probe(10, 100.0), probe(10, 80.0), -2.0),  // 10 * -0.2 without a slope
             (probe(10, -100.0), probe(11, -80.0), 2.0), // better is better below zero too
             (probe(1, 0.0), probe(2, 5.0), 2.0),
         ] {

@@ -124,7 +124,10 @@ impl Metadata {
                 return Err(refused("an agent of the kind `drl` has a discrete action, and this one a continuous"));
             }
             Action::Discrete { .. } if self.kind != Kind::Drl => {
-                return Err(refused(format!("an agent of the kind `{}` has a continuous action, and this one a discrete", self.kind)));
+                return Err(refused(format!(
+                    "an agent of the kind `{}` has a continuous action, and this one a discrete",
+                    self.kind
+                )));
             }
             Action::Discrete { moves, .. } if moves.is_empty() => return Err(refused("it has no moves to choose from")),
             Action::Continuous { maximum } | Action::Discrete { maximum, .. } => *maximum,
@@ -192,7 +195,9 @@ mod tests {
         assert!(refusal("64", "0").contains("0 streams"));
         assert!(refusal("[-1.2]", "[0, 0]").contains("2 deviations for 1 actions"));
         assert!(refusal("-1.2", "50").contains("log_std of 50"));
-        assert!(refusal("\"continuous\",\"maximum\":64", "\"discrete\",\"moves\":[1],\"maximum\":9,\"first\":4").contains("discrete"));
+        assert!(
+            refusal("\"continuous\",\"maximum\":64", "\"discrete\",\"moves\":[1],\"maximum\":9,\"first\":4").contains("discrete")
+        );
         assert!(refusal("\"kind\":\"edt\"", "\"kind\":\"sac\"").contains("sac"));
         assert!(refusal("\"tanh\"", "\"lstm\"").contains("lstm"));
     }

@@ -47,9 +47,7 @@ impl PolicyNetwork for Model {
             }
             Ok(())
         };
-        run().map_err(|cause| {
-            Error::new(ErrorKind::Optimizer, "the agent's model failed").with_cause(format!("{cause:#}"))
-        })
+        run().map_err(|cause| Error::new(ErrorKind::Optimizer, "the agent's model failed").with_cause(format!("{cause:#}")))
     }
 }
 

@@ -209,10 +209,7 @@ mod tests {
             refusal(&format!(r#"[{{"kind":"residual","layers":[{dense}]}}]"#)),
             "layer 1 (residual): its layers make 5 values of 4, so that the two cannot be added"
         );
-        assert_eq!(
-            refusal(r#"[{"kind":"dense","weight":"gone","bias":"v5"}]"#),
-            "layer 1 (dense): it has no tensor `gone`"
-        );
+        assert_eq!(refusal(r#"[{"kind":"dense","weight":"gone","bias":"v5"}]"#), "layer 1 (dense): it has no tensor `gone`");
         assert!(refusal(r#"[{"kind":"dense","weight":"v4","bias":"v5"}]"#).contains("not a matrix"));
         assert!(refusal(r#"[{"kind":"dense","weight":"empty","bias":"none"}]"#).contains("1 to 65536"));
         let gru = r#"[{"kind":"gru","weight_ih":"odd","weight_hh":"tall","bias_ih":"v5","bias_hh":"v12"}]"#;
