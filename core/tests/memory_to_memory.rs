@@ -65,7 +65,8 @@ fn made_up_files_go_up_and_down_and_touch_no_file() {
             assert!(report.is_complete(), "{:?}", report.failures);
             assert_eq!((report.totals.files_done, report.totals.bytes_done), (20, 20 * 700_001));
         }
-        let names: Vec<_> = std::fs::read_dir(place.path().join("root")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let names: Vec<_> =
+            std::fs::read_dir(place.path().join("root")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, ["kept"]);
     }
     assert!(!Path::new("a/path").exists());

@@ -65,10 +65,9 @@ fn samples_of(report: Report, before: f64) -> (Vec<PathSample>, Option<BufferSiz
     if intervals.len() > 1 {
         intervals.pop();
     }
-    let buffers = intervals.last().map(|interval| BufferSizes {
-        sender: interval.buffers.sender_capacity,
-        receiver: interval.buffers.receiver_capacity,
-    });
+    let buffers = intervals
+        .last()
+        .map(|interval| BufferSizes { sender: interval.buffers.sender_capacity, receiver: interval.buffers.receiver_capacity });
     let mut since = 0.0;
     let samples = intervals.into_iter().map(|interval| PathSample {
         elapsed_s: before + interval.elapsed_s,

@@ -153,8 +153,8 @@ impl Log {
 fn moved(report: &Report) -> Result<()> {
     if let Some(failure) = report.failures.first() {
         let error = Error::new(ErrorKind::Io, failure.what.clone());
-        let error = failure.cause.iter().fold(error, |error, cause| error.with_cause(cause));
-        return Err(failure.hint.iter().fold(error, |error, hint| error.with_hint(hint)));
+        let error = failure.cause.iter().fold(error, Error::with_cause);
+        return Err(failure.hint.iter().fold(error, Error::with_hint));
     }
     if report.totals.bytes_done == 0 {
         return Err(Error::new(ErrorKind::InvalidInput, format!("could not explore with `{}`", report.source))

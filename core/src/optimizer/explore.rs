@@ -2,7 +2,7 @@
 //! optimizer to choose for a transfer.
 //!
 //! The papers draw every setting independently. Here any eight draws in a row of one stage cover the eight parts of its range in random
-//! order (Latin hypercube sampling; McKay, Beckman and Conover, 1979): each draw by itself is as uniform, and an exploration of seconds
+//! order (Latin hypercube sampling, Technometrics 21, 1979): each draw by itself is as uniform, and an exploration of seconds
 //! sees few and many streams as one of minutes does.
 
 use std::sync::Arc;
@@ -172,7 +172,9 @@ mod tests {
             let rounds = 400;
             let mut counts = vec![0; usize::from(limit) + 1];
             let all = numbers(Stages::One, 3, limit, rounds * usize::from(limit));
-            all.iter().for_each(|n| counts[usize::from(n.network)] += 1);
+            for n in all {
+                counts[usize::from(n.network)] += 1;
+            }
             assert_eq!(counts[0], 0);
             // Five standard deviations of independent draws are 100.
             assert!(counts[1..].iter().all(|count| (300..=500).contains(count)), "{limit}: {counts:?}");

@@ -79,8 +79,11 @@ impl ExploreArgs {
             return Err(Error::new(ErrorKind::InvalidInput, text).with_hint("choose more --seconds"));
         }
         if self.worker_rate.is_some() && self.stages() == Stages::One {
-            return Err(Error::new(ErrorKind::InvalidInput, "from memory to memory there is no storage whose workers have a rate")
-                .with_hint("use --worker-rate with --stages 3"));
+            return Err(Error::new(
+                ErrorKind::InvalidInput,
+                "from memory to memory there is no storage whose workers have a rate",
+            )
+            .with_hint("use --worker-rate with --stages 3"));
         }
         let mut options = ExploreOptions { duration: self.seconds, stages: self.stages(), seed: self.seed, ..Default::default() };
         options.transfer.interval = Some(self.interval);
