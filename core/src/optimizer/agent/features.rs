@@ -52,7 +52,7 @@ impl Feature {
 /// The inputs of a network, and the observation that changes are counted from.
 #[derive(Debug, Clone)]
 pub(super) struct Features {
-    features: Vec<Feature>,
+    wanted: Vec<Feature>,
     /// Throughput and concurrency of the previous observation.
     previous: Option<(f64, f64)>,
     vector: Vec<f32>,
@@ -60,7 +60,7 @@ pub(super) struct Features {
 
 impl Features {
     pub(super) fn new(features: Vec<Feature>) -> Self {
-        Self { features, previous: None, vector: Vec::new() }
+        Self { wanted: features, previous: None, vector: Vec::new() }
     }
 
     /// The vector of an observation; `None`, and nothing remembered, if something in it is no finite number.
@@ -68,7 +68,7 @@ impl Features {
         let now = (utility::arrived(observation), f64::from(observation.applied.concurrency.network));
         let before = self.previous.unwrap_or(now);
         self.vector.clear();
-        for feature in &self.features {
+        for feature in &self.wanted {
             let scaled = (value(feature.name, observation, now, before) - feature.offset) / feature.scale;
             #[allow(clippy::cast_possible_truncation)]
             self.vector.push(scaled as f32);
