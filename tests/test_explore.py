@@ -1,4 +1,4 @@
-"""`edt explore`: what it measures, what it keeps, and that it leaves nothing else behind. And the way into `edt train`."""
+"""`edt explore`: what it measures, keeps, and does not leave behind. And the way into `edt train`."""
 
 from __future__ import annotations
 
