@@ -65,7 +65,8 @@ def run(options: Options) -> Outcome:
     return Outcome(
         "training",
         "Agents trained in the simulator, one process with one thread of PyTorch. Rewards are relative to R_max of the "
-        "path as it is at the moment. Half of the episodes lose capacity, at once or on the way, so no constant is right.",
+        "path as it is at the moment. Half of the episodes lose capacity, at once or on the way, so no constant "
+        "is right.",
         [*times(points), *steps],
         options.scale,
         notes(points),
@@ -204,8 +205,8 @@ def notes(points: dict[str, Found]) -> list[str]:
     ]
     edt, drl = points["figure 13 edt"], points["figure 13 drl"]
     found.append(
-        f"Continuous against discrete actions (figure 13 of the EDT paper), {FIGURE_13_EPISODES:,} episodes on the path "
-        f"as it is: best {edt['best']:.3f} against {drl['best']:.3f}; 0.9 after {edt['converged_episodes']} and "
+        f"Continuous against discrete actions (figure 13 of the EDT paper), {FIGURE_13_EPISODES:,} episodes on the "
+        f"path as it is: best {edt['best']:.3f} against {drl['best']:.3f}; 0.9 after {edt['converged_episodes']} and "
         f"{drl['converged_episodes']} episodes."
     )
     return found

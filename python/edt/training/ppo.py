@@ -59,7 +59,7 @@ class Options:
     convergence: float = 0.9
     """Share of R_max from which training counts as converged [EDT §IV-E2]."""
     patience: int = 3000
-    """Episodes without improvement after which converged training ends: 1,000 in the papers, at one update an episode."""
+    """Episodes without improvement after which converged training ends; the papers' 1,000 have an update each."""
     most_episodes: int = 60_000
     """Episodes after which it ends in any case."""
     most_seconds: float | None = None
