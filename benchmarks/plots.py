@@ -136,7 +136,13 @@ def curve(point: dict[str, Any]) -> tuple[list[float], list[float]]:
 
 def agents(points: Points) -> list[tuple[str, str]]:
     """Streams over time of the agents and of optimizers that search, one plot a path."""
-    shown = {"edt 0": "tab:red", "automdt 0": "tab:red", "drl": "tab:purple", "marlin": "tab:green", "falcon": "tab:blue"}
+    shown = {
+        "edt 0": "tab:red",
+        "automdt 0": "tab:red",
+        "drl": "tab:purple",
+        "marlin": "tab:green",
+        "falcon": "tab:blue",
+    }
     found = []
     for path in dict.fromkeys(point["path"] for point in points.values() if "path" in point):
         stages = ("network",) if f"{path} edt 0" in points else ("read", "network", "write")

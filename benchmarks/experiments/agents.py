@@ -1,4 +1,4 @@
-"""Trained agents over emulated paths: explored, trained, and run against constants, Falcon, Marlin and the discrete agent."""
+"""Trained agents over emulated paths: explored, trained, and run against constants, Falcon, Marlin and DRL."""
 
 from __future__ import annotations
 
@@ -312,6 +312,6 @@ def table(points: dict[str, Point], kind: str) -> Table:
 def notes() -> list[str]:
     """What the papers say."""
     return [
-        "Papers: EDT is at its mean concurrency after 6 s, the discrete agent after 3 s, Falcon after 46 s; AutoMDT is at "
-        "its optimum after 6, 3 and about 4 s, Marlin after 29, 42 and more; 44 against 74 s on 100 x 1 GB.",
+        "Papers: EDT is at its mean concurrency after 6 s, the discrete agent after 3 s, Falcon after 46 s; AutoMDT is "
+        "at its optimum after 6, 3 and about 4 s, Marlin after 29, 42 and more; 44 against 74 s on 100 x 1 GB.",
     ]

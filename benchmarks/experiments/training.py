@@ -65,7 +65,8 @@ def run(options: Options) -> Outcome:
     return Outcome(
         "training",
         "Agents trained in the simulator, one process with one thread of PyTorch. Rewards are relative to R_max of the "
-        "path as it is at the moment. Half of the episodes lose capacity, at once or on the way, so no constant is right.",
+        "path as it is at the moment. Half of the episodes lose capacity, at once or on the way, so no constant "
+        "is right.",
         [*times(points), *steps],
         options.scale,
         notes(points),
@@ -119,7 +120,9 @@ def table_of(agent: Trained) -> list[Found]:
 def said(point: Found) -> str:
     """One line on the screen."""
     reached = point["converged_seconds"]
-    return f"0.9 after {reached} s and {point['converged_episodes']} episodes; {point['best']:.3f} in {point['seconds']} s"
+    return (
+        f"0.9 after {reached} s and {point['converged_episodes']} episodes; {point['best']:.3f} in {point['seconds']} s"
+    )
 
 
 def times(points: dict[str, Found]) -> list[Figure]:
@@ -134,7 +137,9 @@ def times(points: dict[str, Found]) -> list[Figure]:
                 Figure(f"{kind}: time to 0.9 R_max", "s", [p["converged_seconds"] for p in chosen], at_most=bar),
                 Figure(f"{kind}: episodes to 0.9 R_max", "", [p["converged_episodes"] for p in chosen]),
             ]
-        found.append(Figure(f"{kind}: time with 1,000 episodes without improvement", "s", [p["seconds"] for p in chosen]))
+        found.append(
+            Figure(f"{kind}: time with 1,000 episodes without improvement", "s", [p["seconds"] for p in chosen])
+        )
     if "paper" in points:
         paper = points["paper"]
         found.append(Figure("edt as the paper trains: episodes per second", "", [paper["episodes"] / paper["seconds"]]))
@@ -200,8 +205,8 @@ def notes(points: dict[str, Found]) -> list[str]:
     ]
     edt, drl = points["figure 13 edt"], points["figure 13 drl"]
     found.append(
-        f"Continuous against discrete actions (figure 13 of the EDT paper), {FIGURE_13_EPISODES:,} episodes on the path "
-        f"as it is: best {edt['best']:.3f} against {drl['best']:.3f}; 0.9 after {edt['converged_episodes']} and "
+        f"Continuous against discrete actions (figure 13 of the EDT paper), {FIGURE_13_EPISODES:,} episodes on the "
+        f"path as it is: best {edt['best']:.3f} against {drl['best']:.3f}; 0.9 after {edt['converged_episodes']} and "
         f"{drl['converged_episodes']} episodes."
     )
     return found

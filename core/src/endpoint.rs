@@ -28,7 +28,7 @@ pub enum Location {
     Remote(Remote),
     /// `null:`: discards what is written.
     Null,
-    /// `zero:SIZE` or `zero:COUNTxSIZE`: files of pseudo-random bytes made in memory.
+    /// `zero:SIZE` or `zero:COUNTxSIZE`: files of pseudo-random bytes made in memory; `zero:` alone is the memory, without any file.
     Zero {
         /// How many files.
         count: u64,
@@ -118,6 +118,7 @@ impl Endpoint {
 
     fn zero(&self, sizes: &str) -> Result<Location> {
         let (count, size) = match sizes.split_once('x') {
+            _ if sizes.is_empty() => (Some(0), Some(0)),
             Some((count, size)) => (count.parse().ok(), parse_size(size)),
             None => (Some(1), parse_size(sizes)),
         };
@@ -237,6 +238,13 @@ mod tests {
         assert!(Endpoint::from("a/b:c").is_local());
         assert!(Endpoint::from("file:///tmp/x").is_local());
         assert!(!Endpoint::from("file://host/x").is_local());
+    }
+
+    #[test]
+    fn memory_has_as_many_files_as_it_is_asked_for() {
+        for (text, count, size) in [("zero:", 0, 0), ("zero:5", 1, 5), ("zero:4x1GiB", 4, 1 << 30)] {
+            assert_eq!(Endpoint::from(text).resolve().unwrap(), Location::Zero { count, size });
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub mod control;
 pub mod endpoint;
 pub mod error;
 pub mod event;
+pub mod explore;
 pub mod files;
 pub mod history;
 mod limits;

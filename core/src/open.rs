@@ -15,6 +15,7 @@ use crate::protocol::message::Root;
 use crate::store::Store;
 use crate::store::local::LocalStore;
 use crate::store::null::{NullStore, ZeroStore};
+use crate::store::throttled::{Rates, ThrottledStore};
 
 /// The characters that make a path a pattern.
 const PATTERN: &[u8] = b"*?[{";
@@ -47,6 +48,9 @@ pub(crate) fn sources(endpoints: &[Endpoint], symlinks: Symlinks) -> Result<Sour
     let locations = endpoints.iter().map(Endpoint::resolve).collect::<Result<Vec<_>>>()?;
     match locations.as_slice() {
         [] => Err(Error::new(ErrorKind::InvalidInput, "a transfer needs a source")),
+        [Location::Zero { count: 0, .. }] => {
+            Err(Error::new(ErrorKind::InvalidInput, "`zero:` holds no files").with_hint("write zero:SIZE or zero:COUNTxSIZE"))
+        }
         [Location::Zero { count, size }] => {
             let store = Arc::new(ZeroStore::new(*count, *size));
             Ok(Sources::Here { store, roots: vec![Root::default()], file_name: None })
@@ -217,6 +221,25 @@ pub(crate) fn is_pattern(path: &[u8]) -> bool {
 /// Whether a path is a pattern and not the name of something that exists.
 fn is_local_pattern(path: &Path) -> bool {
     is_pattern(path.to_string_lossy().as_bytes()) && path.symlink_metadata().is_err()
+}
+
+/// The machine of an endpoint without any of its files: its server, or `here`, which names memory of this process.
+pub(crate) fn memory(endpoint: &Endpoint, here: String) -> Result<Endpoint> {
+    Ok(match endpoint.resolve()? {
+        Location::Remote(remote) => {
+            let scheme = if remote.tls { "edts" } else { "edt" };
+            Endpoint::new(format!("{scheme}://{}/", Target::from(&remote).name()))
+        }
+        Location::Local { .. } | Location::Null | Location::Zero { .. } => Endpoint::new(here),
+    })
+}
+
+/// A store whose workers keep to a rate, if there is one.
+pub(crate) fn throttled(store: Arc<dyn Store>, rate: Option<f64>) -> Arc<dyn Store> {
+    match rate {
+        Some(rate) => Arc::new(ThrottledStore::new(store, Rates::both(rate))),
+        None => store,
+    }
 }
 
 /// A store and the path in it, for looking at files.

@@ -7,6 +7,9 @@ use std::time::Duration;
 use crate::error::{Error, ErrorKind, Result};
 use crate::optimizer::PolicyName;
 
+/// The lowest [`TransferOptions::worker_rate`], in bytes per second.
+const LEAST_WORKER_RATE: f64 = 100e3;
+
 /// What a transfer may be told; the defaults are right for almost everyone.
 #[derive(Debug, Clone)]
 pub struct TransferOptions {
@@ -24,6 +27,8 @@ pub struct TransferOptions {
     pub policy: PolicyName,
     /// Upper limit of the whole transfer in bytes per second; default none.
     pub limit_rate: Option<f64>,
+    /// Most bytes per second that each worker of this side reads or writes, as on storage that limits every process; default none.
+    pub worker_rate: Option<f64>,
     /// Upper limit of streams and of workers per stage; default 64.
     pub max_streams: NonZeroU16,
     /// Most chunks of one file in flight at once; 1 sends each file whole on one stream; default `None`: no limit.
@@ -76,6 +81,7 @@ impl Default for TransferOptions {
             seed: 0,
             policy: PolicyName::Fair,
             limit_rate: None,
+            worker_rate: None,
             max_streams: NonZeroU16::new(64).expect("64 is not 0"),
             parallelism: None,
             pipelining: None,
@@ -117,6 +123,7 @@ impl TransferOptions {
         if self.limit_rate.is_some_and(|rate| !rate.is_finite() || rate < 1.0) {
             return bad("the rate limit must be at least one byte per second".to_owned());
         }
+        check_worker_rate(self.worker_rate)?;
         if self.chunk_size.is_some_and(|size| size < 256 << 10) {
             return bad("the chunk size must be at least 256 KiB".to_owned());
         }
@@ -128,6 +135,15 @@ impl TransferOptions {
         }
         crate::plan::Filter::new(&self.include, &self.exclude).map(|_| ())
     }
+}
+
+/// A worker waits for its rate behind each block, and is not woken before: a low one would hold up the end of a transfer.
+fn check_worker_rate(rate: Option<f64>) -> Result<()> {
+    if rate.is_some_and(|rate| !rate.is_finite() || rate < LEAST_WORKER_RATE) {
+        return Err(Error::new(ErrorKind::InvalidInput, "the rate of a worker must be at least 100 kB per second")
+            .with_hint("limit the whole transfer with `limit_rate` instead"));
+    }
+    Ok(())
 }
 
 /// Which files are sent.
@@ -233,6 +249,8 @@ pub struct ServeOptions {
     pub max_streams: NonZeroU16,
     /// Bytes that one session may hold in buffers; default 96 MiB.
     pub buffer: u64,
+    /// Most bytes per second that each worker of a session reads or writes below the root; default none.
+    pub worker_rate: Option<f64>,
     /// How long sessions may go on after a shutdown was asked for; default 30 s.
     pub grace: Duration,
 }
@@ -251,8 +269,14 @@ impl ServeOptions {
             max_sessions: 256,
             max_streams: const { NonZeroU16::new(128).expect("128 is not 0") },
             buffer: 96 << 20,
+            worker_rate: None,
             grace: Duration::from_secs(30),
         }
+    }
+
+    /// Checks every field; the error names the first that cannot be used.
+    pub fn validate(&self) -> Result<()> {
+        check_worker_rate(self.worker_rate)
     }
 }
 

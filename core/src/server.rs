@@ -47,6 +47,7 @@ struct Shared {
 impl Server {
     /// Opens the root, the secret, the identity and the port.
     pub fn bind(options: ServeOptions) -> Result<Self> {
+        options.validate()?;
         crate::limits::raise_open_files();
         let store = Arc::new(LocalStore::confined(&options.root, Symlinks::Keep)?);
         let (secret, origin) = secret::find_or_generate(&options.secret)?;

@@ -25,11 +25,11 @@ use crate::pipeline::account::Account;
 use crate::pipeline::manifest::Manifest;
 use crate::pipeline::stop::Stop;
 use crate::protocol::TransferId;
-use crate::protocol::message::{Key, ReceiveOptions, Root, SendOptions};
+use crate::protocol::message::{Key, MadeUp, ReceiveOptions, Root, SendOptions};
 use crate::report::Report;
 use crate::session::{Steering, Work};
 use crate::store::EntryKind;
-use crate::transfer::runner::{Runner, SharedOptimizer, cancelled, trained};
+use crate::transfer::runner::{Guarding, Runner, SharedOptimizer, cancelled, trained};
 
 /// What to move, and how.
 pub struct Transfer {
@@ -37,6 +37,11 @@ pub struct Transfer {
     destination: Endpoint,
     options: TransferOptions,
     optimizer: Option<Box<dyn Optimizer>>,
+    guarding: Guarding,
+    /// What is sent from memory to memory; `None`: files.
+    made_up: Option<MadeUp>,
+    /// Whether an attempt that ends early leaves nothing behind.
+    forget: bool,
 }
 
 impl Transfer {
@@ -47,7 +52,26 @@ impl Transfer {
 
     /// Several sources of one store (all local, or all on one server) into a directory, each under its own name.
     pub fn from_many(sources: Vec<Endpoint>, destination: impl Into<Endpoint>) -> Self {
-        Self { sources, destination: destination.into(), options: TransferOptions::default(), optimizer: None }
+        Self {
+            sources,
+            destination: destination.into(),
+            options: TransferOptions::default(),
+            optimizer: None,
+            guarding: Guarding::Guarded,
+            made_up: None,
+            forget: false,
+        }
+    }
+
+    /// From memory to memory, to measure the path between the machines of two endpoints: the sender makes files up, and the receiver
+    /// throws them away.
+    ///
+    /// The machine of a URL is its server; that of a path, of `zero:` and of `null:` is this one. No file of either is touched.
+    pub fn memory_to_memory(source: &Endpoint, destination: &Endpoint, made_up: MadeUp) -> Result<Self> {
+        let MadeUp { count, size } = made_up;
+        let source = open::memory(source, format!("zero:{count}x{size}"))?;
+        let destination = open::memory(destination, "null:".to_owned())?;
+        Ok(Self { made_up: Some(made_up), ..Self::new(source, destination) })
     }
 
     /// Replaces the options.
@@ -61,6 +85,20 @@ impl Transfer {
     #[must_use]
     pub fn with_optimizer(mut self, optimizer: impl Optimizer + 'static) -> Self {
         self.optimizer = Some(Box::new(optimizer));
+        self
+    }
+
+    /// Lets decisions of the optimizer pass without the guard, which answers bad settings with better ones: a measurement wants both.
+    #[must_use]
+    pub fn without_guard(mut self) -> Self {
+        self.guarding = Guarding::Unguarded;
+        self
+    }
+
+    /// Keeps nothing for another attempt if this one ends early.
+    #[must_use]
+    pub(crate) fn without_resuming(mut self) -> Self {
+        self.forget = true;
         self
     }
 
@@ -91,7 +129,7 @@ impl Transfer {
         };
         let first = work.first_streams.over(peer.as_ref().map_or(Duration::ZERO, |peer| peer.rtt));
         let runner = Runner {
-            optimizer: SharedOptimizer::new(self.optimizer.or(agent), &self.options, first)?,
+            optimizer: SharedOptimizer::new(self.optimizer.or(agent), &self.options, first, self.guarding)?,
             sources: self.sources,
             destination: self.destination,
             options: self.options,
@@ -145,13 +183,21 @@ impl Transfer {
             return Err(Error::new(ErrorKind::InvalidInput, "several sources cannot be mirrored to one destination")
                 .with_hint("mirror each source to a directory of its own"));
         }
+        // Memory is no storage.
+        let rate = options.worker_rate.filter(|_| self.made_up.is_none());
         let work = Work {
             transfer: self.identifier(),
             run: Key(crate::auth::secret::random()?),
-            send: send_options(options, roots),
-            receive: ReceiveOptions { file_name, into, ..receive_options(options) },
-            source,
-            destination,
+            send: SendOptions { made_up: self.made_up, ..send_options(options, roots) },
+            receive: ReceiveOptions {
+                file_name,
+                into,
+                discard: self.made_up.is_some(),
+                forget: self.forget,
+                ..receive_options(options)
+            },
+            source: source.map(|store| open::throttled(store, rate)),
+            destination: destination.map(|store| open::throttled(store, rate)),
             base,
             buffer: options.buffer,
             retries: options.retries,
@@ -237,6 +283,7 @@ fn send_options(options: &TransferOptions, roots: Vec<Root>) -> SendOptions {
         limit_rate: options.limit_rate,
         congestion: options.congestion.clone(),
         dry_run: options.run == RunMode::DryRun,
+        made_up: None,
     }
 }
 
@@ -259,6 +306,8 @@ fn receive_options(options: &TransferOptions) -> ReceiveOptions {
         include: options.include.clone(),
         exclude: options.exclude.clone(),
         dry_run: options.run == RunMode::DryRun,
+        discard: false,
+        forget: false,
     }
 }
 
@@ -315,6 +364,10 @@ pub struct Canceller {
 }
 
 impl Canceller {
+    pub(crate) fn new(stop: Arc<Stop>) -> Self {
+        Self { stop }
+    }
+
     /// Asks the transfer to stop; may be called any number of times.
     pub fn cancel(&self) {
         self.stop.set(Some(cancelled()));

@@ -29,6 +29,7 @@ fn observed(applied: Decision, throughput: f64) -> Observation {
     Observation {
         elapsed: Duration::from_secs(1),
         interval: Duration::from_secs(1),
+        workers: applied.concurrency.map(f64::from),
         applied,
         throughput: PerStage { read: 1.1 * throughput, network: throughput, write: 0.9 * throughput },
         busy: PerStage::all(1.0),

@@ -20,6 +20,7 @@ fn observed(applied: &Decision, throughput: f64, policy: Policy) -> Observation 
         elapsed: Duration::from_secs(1),
         interval: Duration::from_secs(1),
         applied: applied.clone(),
+        workers: applied.concurrency.map(f64::from),
         throughput: PerStage::all(throughput),
         busy: PerStage::all(1.0),
         rtt: None,

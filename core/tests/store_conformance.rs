@@ -9,9 +9,9 @@ use edt::options::Symlinks;
 use edt::store::Store;
 use edt::store::local::LocalStore;
 use edt::store::memory::MemoryStore;
+use edt::store::throttled::{Rates, ThrottledStore};
 use edt::testing::conformance::check;
 use edt::testing::faulty::{Faults, FaultyStore};
-use edt::testing::throttled::{Rates, ThrottledStore};
 use tempfile::TempDir;
 
 /// Checks a store that is made in a new directory each time.

@@ -100,6 +100,8 @@ class Observation:
     """Length of the interval."""
     applied: Decision
     """What was in effect during the interval, as measured: never what was merely requested."""
+    workers: PerStage[float]
+    """Time-averaged workers of each stage; `applied` has them rounded."""
     throughput: PerStage[float]
     """Bytes per second out of each stage."""
     busy: PerStage[float]
@@ -178,6 +180,7 @@ def _observation_of(data: dict[str, Any]) -> Observation:
             "elapsed": _duration_of(data["elapsed"]),
             "interval": _duration_of(data["interval"]),
             "applied": decision_of(data["applied"]),
+            "workers": PerStage(**data["workers"]),
             "throughput": PerStage(**data["throughput"]),
             "busy": PerStage(**data["busy"]),
             "rtt": None if data["rtt"] is None else _duration_of(data["rtt"]),

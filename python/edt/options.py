@@ -40,6 +40,8 @@ class TransferOptions(ConnectOptions, total=False):
     """How hard to compete with others on the path; default `fair`."""
     limit_rate: float | str | None
     """Upper limit of the whole transfer in bytes per second, or a text such as `20MB`; default none."""
+    worker_rate: float | str | None
+    """Most bytes per second that each worker of this side reads or writes, as a number or `20MB`; default none."""
     max_streams: int
     """Upper limit of streams and of workers per stage; default 64."""
     parallelism: int | None
@@ -95,6 +97,8 @@ class ServeOptions(TypedDict, total=False):
     """Streams of one session; default 128."""
     buffer: Size
     """Bytes that one session may hold in buffers; default 96 MiB."""
+    worker_rate: float | str | None
+    """Most bytes per second that each worker of a session reads or writes, as a number or `20MB`; default none."""
     grace: float | timedelta
     """How long sessions may go on after `close`, in seconds; default 30."""
 

@@ -40,6 +40,7 @@ fn set_tuning(options: &mut TransferOptions, name: &str, value: &Bound<'_, PyAny
             options.policy = choice(value, &names)?;
         }
         "limit_rate" => options.limit_rate = optional(value, rate)?,
+        "worker_rate" => options.worker_rate = optional(value, rate)?,
         "max_streams" => options.max_streams = streams(value)?,
         "parallelism" => options.parallelism = optional(value, streams)?,
         "pipelining" => options.pipelining = value.extract()?,
@@ -105,6 +106,7 @@ fn set_serve(options: &mut ServeOptions, name: &str, value: &Bound<'_, PyAny>) -
         "plain" => options.plain = plain(value)?,
         "max_sessions" => options.max_sessions = value.extract()?,
         "max_streams" => options.max_streams = streams(value)?,
+        "worker_rate" => options.worker_rate = optional(value, rate)?,
         "buffer" => options.buffer = size(value)?,
         "grace" => options.grace = duration(value)?,
         _ => return Ok(false),

@@ -26,7 +26,8 @@ class Batch:
     ) -> None:
         """Makes one environment for each of `scenarios` (`SCENARIO_DTYPE`, [environments]).
 
-        `threads`: None is one for each core. `agents`: that many consecutive environments are agents on one link,
+        `threads`: at most that many step at once, None is one for each core; a step that is short uses fewer, down to
+        the caller's own. `agents`: that many consecutive environments are agents on one link,
         whose network streams compete; give them the same link in their scenarios.
         """
 
@@ -49,7 +50,7 @@ class Batch:
         """Advances all environments by one interval, or those where `mask` ([environments]) is true; allocates nothing.
 
         `actions`: concurrency, [environments, stages], clamped to [1, max_concurrency]. `out_observations`:
-        [environments, 3 or 9]; `out_metrics`: [environments, 4 or 8]; rows that the mask leaves out are not written.
+        [environments, 3 or 9]; `out_metrics`: [environments, 5 or 13]; rows that the mask leaves out are not written.
         """
 
     def reset(self, mask: NDArray[np.bool_] | None = None, scenarios: NDArray[np.void] | None = None) -> None:

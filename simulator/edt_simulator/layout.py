@@ -19,7 +19,7 @@ OBSERVATION: Final[dict[int, tuple[str, ...]]] = {
 """What a controller sees: the concurrency applied in the measured interval, and what was measured, noise and all."""
 
 METRICS: Final[dict[int, tuple[str, ...]]] = {
-    1: ("throughput_bps", "loss", "capacity_bps", "competing_streams"),
+    1: ("throughput_bps", "loss", "capacity_bps", "competing_streams", "stream_bps"),
     3: (
         "read_bps",
         "network_bps",
@@ -27,11 +27,20 @@ METRICS: Final[dict[int, tuple[str, ...]]] = {
         "sender_free_bytes",
         "receiver_free_bytes",
         "loss",
-        "capacity_bps",
+        "read_capacity_bps",
+        "network_capacity_bps",
+        "write_capacity_bps",
         "competing_streams",
+        "read_stream_bps",
+        "network_stream_bps",
+        "write_stream_bps",
     ),
 }
-"""The truth of the last interval; `capacity_bps` is what background traffic and the cliff leave of the link."""
+"""The truth of the last interval: what was moved and lost, and what could have been.
+
+The network's capacity is what background traffic and the cliff left of it. A stream's rate is what one warm stream
+or worker moves where nothing else limits it, its window and files counted in. Both follow the scenario's changes.
+"""
 
 ACCOUNT: Final[tuple[str, ...]] = (
     "bytes_read",

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "environment.hpp"
+#include "plain.hpp"
 #include "team.hpp"
 
 namespace edt {
@@ -16,7 +17,7 @@ struct BatchOptions {
   Model model;
   int stages;  // 1: network alone; 3: read, network, write
   std::uint64_t seed;
-  int threads;  // results do not depend on it
+  int threads;  // at most; results do not depend on it
   int agents;   // that many consecutive environments share one link
 };
 
@@ -35,28 +36,29 @@ class Batch {
   void reseed(std::uint64_t seed);
 
   // Advances the environments where `mask` is not 0 (all without one) by one interval. `actions` is [environments,
-  // stages]; observations and metrics as in `environment.hpp`; an empty span is not written. Nothing is allocated.
+  // stages]; observations and metrics as in `layout.hpp`; an empty span is not written. Nothing is allocated.
   void step(std::span<const std::int32_t> actions, std::span<double> observations, std::span<double> metrics,
             std::span<const std::uint8_t> mask);
 
   void observe(std::span<double> observations);
   void account(std::span<double> accounts);
 
- private:
-  struct Step {
-    std::span<const std::int32_t> actions;
-    std::span<double> observations;
-    std::span<double> metrics;
-    std::span<const std::uint8_t> mask;
-  };
+  // Threads that a step uses now: few where there is little to do.
+  int members() const;
 
-  void step_slice(const Step& step, int member);
+ private:
+  void begin(std::size_t environment);
   template <int stages>
-  void step_group(const Step& step, std::size_t first, TaskQueue& queue);
+  void step_slice(const StepArrays& arrays, int member, int members);
+  template <int stages>
+  void step_group(const StepArrays& arrays, std::size_t first, TaskQueue& queue);
+  template <int stages>
+  void observe_all(std::span<double> observations) const;
   void reserve_queues();
 
   BatchOptions options_;
   std::vector<Environment> environments_;
+  PlainEnvironments plain_;        // those of `environments_` that can be stepped faster there
   std::vector<TaskQueue> queues_;  // one a thread
   std::mutex turn_;
   Team team_;

@@ -27,19 +27,32 @@ inline double Environment::measured(double truth, double before) {
 }
 
 template <int stages>
-void Environment::write_observation(Observation& observation) const {
+void Environment::write_observation(std::span<double> observation) const {
   if constexpr (stages == 1) {
-    observation[0] = applied_[network];
-    observation[1] = smoothed_.throughput_bps[network];
-    observation[2] = smoothed_.loss;
+    write_row(observation, NetworkObservation{static_cast<double>(applied_[network]), smoothed_.throughput_bps[network],
+                                              smoothed_.loss});
   } else {
-    for (std::size_t stage = 0; stage < stage_count; ++stage) {
-      observation[stage] = applied_[stage];
-      observation[stage_count + stage] = smoothed_.throughput_bps[stage];
-    }
-    observation[6] = buffers_.sender_size - buffers_.sender_bytes;
-    observation[7] = buffers_.receiver_size - buffers_.receiver_bytes;
-    observation[8] = smoothed_.loss;
+    StagesObservation row{{}, smoothed_.throughput_bps, 0.0, 0.0, smoothed_.loss};
+    std::copy(applied_.begin(), applied_.end(), row.concurrency.begin());
+    row.sender_free_bytes = buffers_.sender_size - buffers_.sender_bytes;
+    row.receiver_free_bytes = buffers_.receiver_size - buffers_.receiver_bytes;
+    write_row(observation, row);
+  }
+}
+
+// Rates that competitors and buffers do not touch are those of the conditions, which hold for a whole interval.
+template <int stages>
+void Environment::write_metrics(const Interval& interval, std::span<double> metrics) const {
+  const Conditions& conditions = path_.conditions();
+  if constexpr (stages == 1) {
+    write_row(metrics, NetworkMetrics{interval.throughput_bps[network], interval.loss, interval.network_capacity_bps,
+                                      interval.competing_streams, conditions.stream_bps[network]});
+  } else {
+    const PerStage capacity_bps{conditions.capacity_bps[read], interval.network_capacity_bps,
+                                conditions.capacity_bps[write]};
+    write_row(metrics, StagesMetrics{interval.throughput_bps, buffers_.sender_size - buffers_.sender_bytes,
+                                     buffers_.receiver_size - buffers_.receiver_bytes, interval.loss, capacity_bps,
+                                     interval.competing_streams, conditions.stream_bps});
   }
 }
 
@@ -51,9 +64,11 @@ void Environment::measure(const Interval& interval) {
       smoothed_.throughput_bps[stage] = measured(interval.throughput_bps[stage], smoothed_.throughput_bps[stage]);
     }
   }
-  const auto slots = static_cast<std::int64_t>(path_.scenario().measurement_delay) + 1;
-  newest_observation_ = slots == 1 ? 0 : (newest_observation_ + 1) % slots;
-  write_observation<stages>(observations_[static_cast<std::size_t>(newest_observation_)]);
+  if (!observations_.empty()) {
+    newest_observation_ = (newest_observation_ + 1) % observations_.size();
+    LateObservation& newest = observations_[newest_observation_];
+    write_observation<stages>(newest);
+  }
 }
 
 Environment::Environment(const Scenario& scenario, Random random) : path_(scenario), random_(random) {}
@@ -65,24 +80,30 @@ void Environment::reset(int stages) {
   total_ = {};
   smoothed_ = {};
   intervals_ = 0;
-  newest_observation_ = 0;
   for (int stage = 0; stage < stage_count; ++stage) {
     applied_[stage] = static_cast<int>(scenario.initial_concurrency[stage]);
   }
-  decisions_.fill(applied_);
-  Observation first{};
+  decisions_.assign(static_cast<std::size_t>(scenario.decision_delay), applied_);
+  LateObservation first{};
   if (stages == 1) {
     write_observation<1>(first);
   } else {
     write_observation<stage_count>(first);
   }
-  observations_.fill(first);
+  const auto late = static_cast<std::size_t>(scenario.measurement_delay);
+  observations_.assign(late == 0 ? 0 : late + 1, first);
+  newest_observation_ = 0;
+}
+
+bool Environment::is_plain() const {
+  const Scenario& scenario = path_.scenario();
+  return path_.is_steady() && scenario.noise == 0.0 && scenario.outlier_probability == 0.0 &&
+         scenario.measurement_lag == 0.0 && decisions_.empty() && observations_.empty();
 }
 
 template <int stages>
 void Environment::decide(const std::int32_t* action) {
-  const Scenario& scenario = path_.scenario();
-  const auto most = static_cast<std::int32_t>(scenario.max_concurrency);
+  const auto most = static_cast<std::int32_t>(path_.scenario().max_concurrency);
   Concurrency decision = applied_;
   if constexpr (stages == 1) {
     decision[network] = std::min(std::max(action[0], 1), most);
@@ -91,9 +112,8 @@ void Environment::decide(const std::int32_t* action) {
       decision[stage] = std::min(std::max(action[stage], 1), most);
     }
   }
-  const auto delay = static_cast<std::int64_t>(scenario.decision_delay);
-  if (delay > 0) {
-    std::swap(decision, decisions_[static_cast<std::size_t>(intervals_ % delay)]);
+  if (!decisions_.empty()) {
+    std::swap(decision, decisions_[static_cast<std::size_t>(intervals_) % decisions_.size()]);
   }
   applied_ = decision;
 }
@@ -106,29 +126,30 @@ void Environment::advance(Model model, double others, TaskQueue& queue, std::spa
   ++intervals_;
   measure<stages>(interval);
   if (!metrics.empty()) {
-    write_metrics(interval, stages, metrics);
+    write_metrics<stages>(interval, metrics);
   }
+}
+
+template <int stages>
+void Environment::observe(std::span<double> observation) const {
+  if (observations_.empty()) {
+    write_observation<stages>(observation);
+    return;
+  }
+  // The slot after the newest holds the oldest.
+  const LateObservation& seen = observations_[(newest_observation_ + 1) % observations_.size()];
+  std::copy_n(seen.begin(), observation.size(), observation.begin());
 }
 
 template void Environment::decide<1>(const std::int32_t*);
 template void Environment::decide<stage_count>(const std::int32_t*);
 template void Environment::advance<1>(Model, double, TaskQueue&, std::span<double>);
 template void Environment::advance<stage_count>(Model, double, TaskQueue&, std::span<double>);
-
-void Environment::observe(std::span<double> observation) const {
-  const auto slots = static_cast<std::int64_t>(path_.scenario().measurement_delay) + 1;
-  // The slot after the newest holds the oldest; with no delay there is one slot, and no division is worth its time.
-  const std::int64_t slot = slots == 1 ? 0 : (newest_observation_ + 1) % slots;
-  const Observation& seen = observations_[static_cast<std::size_t>(slot)];
-  for (std::size_t column = 0; column < observation.size(); ++column) {
-    observation[column] = seen[column];
-  }
-}
+template void Environment::observe<1>(std::span<double>) const;
+template void Environment::observe<stage_count>(std::span<double>) const;
 
 void Environment::account(std::span<double> account) const {
-  const std::array<double, account_size> counts{total_[read], total_[network], total_[write], buffers_.sender_bytes,
-                                                buffers_.receiver_bytes};
-  std::copy(counts.begin(), counts.end(), account.begin());
+  write_row(account, Account{total_, buffers_.sender_bytes, buffers_.receiver_bytes});
 }
 
 int Environment::most_tasks() const {
@@ -145,7 +166,7 @@ Environment::Interval Environment::run_one(Model model, double others, TaskQueue
     stage_bytes += bytes;
   }
   const double bps = model == Model::fluid ? link.rate.bps : bytes * bits_per_byte / interval_s;
-  return {{0.0, bps, 0.0}, link.loss, link.capacity_bps, path_.competing_streams() + others};
+  return {{0.0, bps, 0.0}, link.loss, link.capacity_bps, path_.conditions().competing_streams + others};
 }
 
 Environment::Interval Environment::run_three(Model model, double others, TaskQueue& queue) {
@@ -155,33 +176,19 @@ Environment::Interval Environment::run_three(Model model, double others, TaskQue
                   path_.storage_rate(write, applied_[write]).bps / bits_per_byte};
   const Moved moved = model == Model::fluid ? flow(pace, interval_s, buffers_)
                                             : run_three_stages(tasks(), pace, buffers_, random_, queue);
-  Interval interval{{}, 0.0, link.capacity_bps, path_.competing_streams() + others};
+  Interval interval{{}, 0.0, link.capacity_bps, path_.conditions().competing_streams + others};
   for (int stage = 0; stage < stage_count; ++stage) {
     total_[stage] += moved[stage];
     interval.throughput_bps[stage] = moved[stage] * bits_per_byte / interval_s;
   }
   // Streams that wait for buffers do not press on the link.
-  interval.loss = path_.loss_at(link.rate.load * interval.throughput_bps[network] / link.rate.bps);
+  interval.loss = loss_at(path_.loss_law(), link.rate.load * interval.throughput_bps[network] / link.rate.bps);
   return interval;
 }
 
 Tasks Environment::tasks() const {
   const Scenario& scenario = path_.scenario();
   return {scenario.interval_s, scenario.chunk_bytes, scenario.retry_s, applied_};
-}
-
-void Environment::write_metrics(const Interval& interval, int stages, std::span<double> metrics) const {
-  auto next = metrics.begin();
-  if (stages == 1) {
-    *next++ = interval.throughput_bps[network];
-  } else {
-    next = std::copy(interval.throughput_bps.begin(), interval.throughput_bps.end(), next);
-    *next++ = buffers_.sender_size - buffers_.sender_bytes;
-    *next++ = buffers_.receiver_size - buffers_.receiver_bytes;
-  }
-  *next++ = interval.loss;
-  *next++ = interval.capacity_bps;
-  *next++ = interval.competing_streams;
 }
 
 }  // namespace edt

@@ -4,30 +4,16 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "events.hpp"
+#include "layout.hpp"
 #include "path.hpp"
 #include "stages.hpp"
 
 namespace edt {
 
 enum class Model { fluid, events };
-
-// One stage:    concurrency, throughput_bps, loss.
-// Three stages: concurrency x3, throughput_bps x3, sender_free_bytes, receiver_free_bytes, loss.
-constexpr int observation_size(int stages) {
-  return stages == 1 ? 3 : 9;
-}
-inline constexpr int longest_observation = observation_size(3);
-
-// Unmeasured truth of the last interval: throughput_bps of each stage, [free bytes of both buffers,] loss,
-// capacity_bps, competing_streams.
-constexpr int metrics_size(int stages) {
-  return stages == 1 ? 4 : 8;
-}
-
-// Since the last reset: bytes read, sent and written; now: bytes in the sender's and in the receiver's buffer.
-inline constexpr int account_size = 5;
 
 class Environment {
  public:
@@ -47,22 +33,32 @@ class Environment {
   void advance(Model model, double others, TaskQueue& queue, std::span<double> metrics);
 
   // What the controller sees: the measurement of `measurement_delay` intervals ago.
+  template <int stages>
   void observe(std::span<double> observation) const;
   void account(std::span<double> account) const;
 
+  // Whether `PlainEnvironments` may run it in the fluid model of one stage. Asked right after a reset.
+  bool is_plain() const;
+
+  const Path& path() const { return path_; }
   int network_concurrency() const { return applied_[network]; }
   int most_tasks() const;
 
  private:
   using Concurrency = std::array<int, stage_count>;
-  using Observation = std::array<double, longest_observation>;
+  using LateObservation = std::array<double, observation_size(stage_count)>;
 
   // The truth of one interval.
   struct Interval {
     PerStage throughput_bps;
     double loss;
-    double capacity_bps;
+    double network_capacity_bps;
     double competing_streams;
+  };
+
+  struct Measured {
+    PerStage throughput_bps;
+    double loss;
   };
 
   Interval run_one(Model model, double others, TaskQueue& queue);
@@ -72,19 +68,21 @@ class Environment {
   void measure(const Interval& interval);
   double measured(double truth, double before);
   template <int stages>
-  void write_observation(Observation& observation) const;
-  void write_metrics(const Interval& interval, int stages, std::span<double> metrics) const;
+  void write_observation(std::span<double> observation) const;
+  template <int stages>
+  void write_metrics(const Interval& interval, std::span<double> metrics) const;
 
   Path path_;
   Random random_;
   Buffers buffers_{};
   Moved total_{};
   Concurrency applied_{};
-  Interval smoothed_{};
+  Measured smoothed_{};
   std::int64_t intervals_ = 0;
-  std::int64_t newest_observation_ = 0;
-  std::array<Concurrency, longest_delay> decisions_{};
-  std::array<Observation, longest_delay + 1> observations_{};
+  // Rings, empty where nothing is late: decisions not yet in force, and observations from the newest to the one seen.
+  std::vector<Concurrency> decisions_;
+  std::vector<LateObservation> observations_;
+  std::size_t newest_observation_ = 0;
 };
 
 }  // namespace edt

@@ -1,12 +1,15 @@
 // The Python binding: checks arrays, releases the GIL, calls the batch.
+#include <pybind11/gil_safe_call_once.h>
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -19,9 +22,13 @@ using namespace py::literals;
 
 namespace {
 
-using Shape = std::vector<py::ssize_t>;
+using Shape = std::span<const py::ssize_t>;
 
-std::string shape_text(const Shape& shape) {
+std::string quoted(const char* name) {
+  return std::string("`") + name + "`";
+}
+
+std::string shape_text(Shape shape) {
   std::string text = "(";
   for (const py::ssize_t length : shape) {
     text += std::to_string(length) + (shape.size() == 1 ? ",)" : ", ");
@@ -32,7 +39,7 @@ std::string shape_text(const Shape& shape) {
   return text;
 }
 
-py::dtype scenario_dtype() {
+py::dtype make_scenario_dtype() {
   py::list names;
   py::list formats;
   py::list offsets;
@@ -46,43 +53,51 @@ py::dtype scenario_dtype() {
   return py::dtype(names, formats, offsets, static_cast<py::ssize_t>(sizeof(edt::Scenario)));
 }
 
-// The array behind `object` after checking that it is one the simulation may use as it lies.
-py::array checked(const py::object& object, const std::string& name, const py::dtype& dtype, const Shape& shape) {
+// Made once, because that takes longer than many a reset.
+const py::dtype& scenario_dtype() {
+  PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::dtype> stored;
+  return stored.call_once_and_store_result(make_scenario_dtype).get_stored();
+}
+
+// The array behind `object` after checking that it is one the simulation may use as it lies. Small batches step in
+// about a microsecond, so nothing is allocated unless something is wrong.
+py::array checked(const py::object& object, const char* name, const py::dtype& dtype, Shape shape) {
   if (!py::isinstance<py::array>(object)) {
-    throw py::type_error("`" + name + "` must be a NumPy array, not " +
+    throw py::type_error(quoted(name) + " must be a NumPy array, not " +
                          std::string(py::str(py::type::of(object).attr("__name__"))));
   }
   auto array = py::reinterpret_borrow<py::array>(object);
-  if (!array.dtype().equal(dtype)) {
-    throw py::type_error("`" + name + "` has dtype " + std::string(py::str(array.dtype())) + ", must have " +
+  const py::dtype held = array.dtype();
+  if (!held.is(dtype) && !held.equal(dtype)) {
+    throw py::type_error(quoted(name) + " has dtype " + std::string(py::str(held)) + ", must have " +
                          std::string(py::str(dtype)));
   }
-  const Shape actual(array.shape(), array.shape() + array.ndim());
-  if (actual != shape) {
-    throw py::value_error("`" + name + "` has shape " + shape_text(actual) + ", must have " + shape_text(shape));
+  const Shape actual(array.shape(), static_cast<std::size_t>(array.ndim()));
+  if (!std::equal(actual.begin(), actual.end(), shape.begin(), shape.end())) {
+    throw py::value_error(quoted(name) + " has shape " + shape_text(actual) + ", must have " + shape_text(shape));
   }
   if ((array.flags() & py::array::c_style) == 0) {
-    throw py::value_error("`" + name + "` must be C-contiguous");
+    throw py::value_error(quoted(name) + " must be C-contiguous");
   }
   return array;
 }
 
 template <typename T>
-std::span<const T> required_input(const py::object& object, const std::string& name, const Shape& shape) {
+std::span<const T> required_input(const py::object& object, const char* name, Shape shape) {
   const py::array array = checked(object, name, py::dtype::of<T>(), shape);
   return {static_cast<const T*>(array.data()), static_cast<std::size_t>(array.size())};
 }
 
-std::span<double> required_output(const py::object& object, const std::string& name, const Shape& shape) {
+std::span<double> required_output(const py::object& object, const char* name, Shape shape) {
   py::array array = checked(object, name, py::dtype::of<double>(), shape);
   if (!array.writeable()) {
-    throw py::value_error("`" + name + "` must be writeable");
+    throw py::value_error(quoted(name) + " must be writeable");
   }
   return {static_cast<double*>(array.mutable_data()), static_cast<std::size_t>(array.size())};
 }
 
 // Nothing is written where the caller gave None.
-std::span<double> output(const py::object& object, const std::string& name, const Shape& shape) {
+std::span<double> output(const py::object& object, const char* name, Shape shape) {
   return object.is_none() ? std::span<double>() : required_output(object, name, shape);
 }
 
@@ -91,14 +106,16 @@ std::span<const std::uint8_t> mask_input(const py::object& object, py::ssize_t e
   if (object.is_none()) {
     return {};
   }
-  const auto mask = required_input<bool>(object, "mask", {environments});
+  const std::array<py::ssize_t, 1> shape{environments};
+  const auto mask = required_input<bool>(object, "mask", shape);
   return {reinterpret_cast<const std::uint8_t*>(mask.data()), mask.size()};
 }
 
 std::vector<edt::Scenario> scenario_input(const py::object& object, std::optional<py::ssize_t> environments) {
   const bool counts = py::isinstance<py::array>(object) && object.attr("ndim").cast<int>() == 1;
-  const py::ssize_t length = environments.value_or(counts ? py::cast<py::ssize_t>(object.attr("size")) : 0);
-  const py::array array = checked(object, "scenarios", scenario_dtype(), {length});
+  const std::array<py::ssize_t, 1> shape{
+      environments.value_or(counts ? py::cast<py::ssize_t>(object.attr("size")) : 0)};
+  const py::array array = checked(object, "scenarios", scenario_dtype(), shape);
   std::vector<edt::Scenario> scenarios(static_cast<std::size_t>(array.size()));
   if (!scenarios.empty()) {
     std::memcpy(scenarios.data(), array.data(), scenarios.size() * sizeof(edt::Scenario));
@@ -148,7 +165,7 @@ std::unique_ptr<edt::Batch> make_batch(const py::object& scenario_array, const s
   return std::make_unique<edt::Batch>(scenarios, edt::BatchOptions{model_input(model), stages, seed, members, agents});
 }
 
-Shape rows(const edt::Batch& batch, int columns) {
+std::array<py::ssize_t, 2> rows(const edt::Batch& batch, int columns) {
   return {batch.environments(), columns};
 }
 

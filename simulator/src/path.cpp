@@ -7,23 +7,20 @@
 namespace edt {
 namespace {
 
-bool is_varying(const Scenario& scenario) {
-  return std::isfinite(scenario.change_s[0]) ||
-         std::any_of(scenario.competitor_start_s.begin(), scenario.competitor_start_s.end(),
-                     [](double start_s) { return std::isfinite(start_s); });
-}
-
 // A worker needs size/rate + overhead for a file, so its rate over many files is less than while it moves bytes.
 double with_file_overhead(double stream_bps, double overhead_s, double file_bytes) {
   return stream_bps / (1.0 + overhead_s * stream_bps / (bits_per_byte * file_bytes));
 }
 
+// Seconds since the steps of capacity and streams last began again.
+double since_cycle_began(const Scenario& scenario, double time_s) {
+  return std::isfinite(scenario.change_period_s) ? std::fmod(time_s, scenario.change_period_s) : time_s;
+}
+
 }  // namespace
 
 Path::Path(const Scenario& scenario)
-    : scenario_(scenario),
-      varies_(is_varying(scenario)),
-      knee_scale_(scenario.knee > 0.0 ? 0.25 / scenario.knee : 0.0) {
+    : scenario_(scenario), knee_scale_(scenario.knee > 0.0 ? 0.25 / scenario.knee : 0.0) {
   const double ramp_s = scenario.ramp_round_trips * scenario.rtt_s;
   if (ramp_s > 0.0) {
     ramp_remainder_ = std::exp(-scenario.interval_s / ramp_s);
@@ -41,14 +38,23 @@ void Path::reset() {
   warm_ = 0.0;
   background_excess_bps_ = 0.0;
   collapsed_until_s_ = 0.0;
-  conditions_ = conditions_at(0.0);
+  renew_conditions();
+}
+
+bool Path::is_steady() const {
+  return conditions_until_s_ == HUGE_VAL && conditions_.competing_streams == 0.0 && ramp_mean_ == 0.0 &&
+         background_kick_bps_ == 0.0 && scenario_.max_concurrency <= scenario_.cliff_streams;
+}
+
+void Path::renew_conditions() {
+  conditions_ = conditions_at(elapsed_s());
+  conditions_until_s_ = conditions_end_s(elapsed_s());
 }
 
 Conditions Path::conditions_at(double time_s) const {
   PerStage capacity_factor{1.0, 1.0, 1.0};
   PerStage stream_factor{1.0, 1.0, 1.0};
-  const double cycle_s =
-      std::isfinite(scenario_.change_period_s) ? std::fmod(time_s, scenario_.change_period_s) : time_s;
+  const double cycle_s = since_cycle_began(scenario_, time_s);
   for (int change = 0; change < change_count && scenario_.change_s[change] <= cycle_s; ++change) {
     capacity_factor = scenario_.change_capacity[change];
     stream_factor = scenario_.change_stream[change];
@@ -70,6 +76,31 @@ Conditions Path::conditions_at(double time_s) const {
     }
   }
   return conditions;
+}
+
+// A time until which the conditions surely stay as they are at `time_s`; infinity if they stay for good. It is a little
+// early where there is a change: rounding may shift one by less than the slack, and conditions asked for once too often
+// are the same.
+double Path::conditions_end_s(double time_s) const {
+  constexpr double slack = 1e-9;  // of the change's time
+  double end_s = HUGE_VAL;
+  const auto consider = [&](double change_s) {
+    if (change_s * (1.0 + slack) > time_s) {
+      end_s = std::min(end_s, change_s * (1.0 - slack));
+    }
+  };
+  if (std::isfinite(scenario_.change_s[0])) {
+    const double cycle_start_s = time_s - since_cycle_began(scenario_, time_s);
+    for (double change_s : scenario_.change_s) {
+      consider(cycle_start_s + change_s);
+    }
+    consider(cycle_start_s + scenario_.change_period_s);
+  }
+  for (int index = 0; index < competitor_count; ++index) {
+    consider(scenario_.competitor_start_s[index]);
+    consider(scenario_.competitor_stop_s[index]);
+  }
+  return end_s;
 }
 
 }  // namespace edt

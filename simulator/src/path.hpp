@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "law.hpp"
 #include "random.hpp"
 #include "scenario.hpp"
 
@@ -16,25 +17,6 @@ struct Conditions {
   double competing_streams;
 };
 
-// What one stage could carry in one interval if its buffers neither starved nor stopped it.
-struct StageRate {
-  double bps;
-  double load;  // what all streams ask for, as a multiple of the capacity
-};
-
-// Streams of a stage: own ones and those of competitors on the same link.
-struct Streams {
-  double own;
-  double others;
-};
-
-// The network's share of one interval.
-struct NetworkRate {
-  StageRate rate;
-  double capacity_bps;
-  double loss;
-};
-
 // The path of one environment: its scenario, the clock, and what it remembers from interval to interval.
 class Path {
  public:
@@ -44,8 +26,8 @@ class Path {
 
   // Called once an interval, before the rates: moves to the conditions that hold at the start of the interval.
   void update_conditions() {
-    if (varies_) {
-      conditions_ = conditions_at(elapsed_s());
+    if (elapsed_s() >= conditions_until_s_) {
+      renew_conditions();
     }
   }
 
@@ -54,31 +36,39 @@ class Path {
   NetworkRate network_rate(double concurrency, double others, Random& random);
 
   StageRate storage_rate(Stage stage, double concurrency) const {
-    return shared_rate(stage, conditions_.capacity_bps[stage], {concurrency, 0.0});
+    return shared_rate(stage_law(stage, conditions_.capacity_bps[stage]), {concurrency, 0.0});
   }
 
-  // The retransmitted share of the network's segments when streams ask for `load` times the capacity.
-  double loss_at(double load) const;
+  LossLaw loss_law() const { return {scenario_.random_loss, scenario_.congestion_loss}; }
+
+  // Whether the network's rate follows from the concurrency alone: no clock, no memory, no chance, no competitors.
+  // Asked right after a reset.
+  bool is_steady() const;
+
+  // The network of a steady path, in every interval.
+  StageLaw steady_law() const { return stage_law(network, free_bps()); }
 
   void end_interval() { ++intervals_; }
 
   double elapsed_s() const { return static_cast<double>(intervals_) * scenario_.interval_s; }
-  double competing_streams() const { return conditions_.competing_streams; }
+  const Conditions& conditions() const { return conditions_; }
   const Scenario& scenario() const { return scenario_; }
 
  private:
   static constexpr double least_capacity_share = 0.01;  // of the link, left to us whatever the background sends
-  static constexpr double greatest_loss = 0.9;
 
+  void renew_conditions();
   Conditions conditions_at(double time_s) const;
-  StageRate shared_rate(Stage stage, double capacity_bps, Streams streams) const;
-  double background_bps(Random& random);
+  double conditions_end_s(double time_s) const;
+  StageLaw stage_law(Stage stage, double capacity_bps) const;
+  void drift_background(Random& random);
+  double free_bps() const;
   double warm_streams(double concurrency);
   double cliff(double streams);
 
   Scenario scenario_;
   Conditions conditions_{};
-  bool varies_;
+  double conditions_until_s_ = 0.0;
   double knee_scale_;
   double ramp_remainder_ = 0.0;  // of cold streams, the share still cold when the interval ends
   double ramp_mean_ = 0.0;       // and the same share averaged over the interval
@@ -94,37 +84,28 @@ class Path {
 
 inline NetworkRate Path::network_rate(double concurrency, double others, Random& random) {
   const double competing = conditions_.competing_streams + others;
-  const double link_bps = conditions_.capacity_bps[network];
-  const double free_bps = std::max(link_bps - background_bps(random), least_capacity_share * link_bps);
-  const double capacity_bps = free_bps * cliff(concurrency + competing);
-  StageRate rate = shared_rate(network, capacity_bps, {warm_streams(concurrency), competing});
-  const double loss = loss_at(rate.load);
-  rate.bps *= 1.0 - loss;  // a segment sent again uses the link twice
-  return {rate, capacity_bps, loss};
+  drift_background(random);
+  const double capacity_bps = free_bps() * cliff(concurrency + competing);
+  return edt::network_rate(stage_law(network, capacity_bps), loss_law(), {warm_streams(concurrency), competing});
 }
 
-inline double Path::loss_at(double load) const {
-  return std::min(scenario_.random_loss + scenario_.congestion_loss * std::max(load - 1.0, 0.0), greatest_loss);
+inline StageLaw Path::stage_law(Stage stage, double capacity_bps) const {
+  return {conditions_.stream_bps[stage], capacity_bps, scenario_.knee, knee_scale_, scenario_.contention[stage],
+          scenario_.contention_onset};
 }
 
-// Streams share a stage evenly. With x the load and w the knee, its use is min(x, 1) smoothed by a parabola from 1 - w
-// to 1 + w, and past the onset each further multiple of the capacity costs: use / (1 + contention * (x - onset)).
-inline StageRate Path::shared_rate(Stage stage, double capacity_bps, Streams streams) const {
-  const double knee = scenario_.knee;
-  const double all = streams.own + streams.others;
-  const double load = all * conditions_.stream_bps[stage] / capacity_bps;
-  const double into_knee = std::min(std::max(load - (1.0 - knee), 0.0), 2.0 * knee);
-  const double use = std::min(load, 1.0 + knee) - into_knee * into_knee * knee_scale_;
-  const double cost = 1.0 + scenario_.contention[stage] * std::max(load - scenario_.contention_onset, 0.0);
-  return {capacity_bps * use * streams.own / (all * cost), load};
-}
-
-// A mean plus an Ornstein-Uhlenbeck process, sampled once an interval.
-inline double Path::background_bps(Random& random) {
+// The background is a mean plus an Ornstein-Uhlenbeck process, sampled once an interval.
+inline void Path::drift_background(Random& random) {
   if (background_kick_bps_ > 0.0) {
     background_excess_bps_ = background_keep_ * background_excess_bps_ + background_kick_bps_ * random.bell();
   }
-  return std::max(scenario_.background_bps + background_excess_bps_, 0.0);
+}
+
+// What the background leaves of the link.
+inline double Path::free_bps() const {
+  const double link_bps = conditions_.capacity_bps[network];
+  const double background_bps = std::max(scenario_.background_bps + background_excess_bps_, 0.0);
+  return std::max(link_bps - background_bps, least_capacity_share * link_bps);
 }
 
 // Streams opened now approach their rate exponentially; closed ones are gone at once. Answers the mean over the

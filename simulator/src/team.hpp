@@ -17,20 +17,23 @@ class Team {
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
-  int members() const { return static_cast<int>(threads_.size()) + 1; }
-
-  // Calls `work(member)` once for every member and returns when all are done. `work` must not throw. One call at a
-  // time.
-  void run(const std::function<void(int)>& work);
+  // Calls `work(member)` once for each of the first `members` and returns when all are done; the others sleep on.
+  // `work` must not throw. One call at a time.
+  void run(int members, const std::function<void(int)>& work);
 
  private:
+  // Where a thread waits for its part.
+  struct Seat {
+    std::condition_variable called;
+    bool has_work = false;
+  };
+
   void serve(int member);
 
   std::mutex mutex_;
-  std::condition_variable started_;
   std::condition_variable done_;
+  std::vector<Seat> seats_;  // of members 1 and up
   const std::function<void(int)>* work_ = nullptr;
-  unsigned long long round_ = 0;
   int busy_ = 0;
   bool ending_ = false;
   std::vector<std::thread> threads_;

@@ -79,7 +79,7 @@ def test_no_scenario_is_no_batch() -> None:
 GOOD: dict[str, Any] = {
     "actions": np.ones((4, 1), np.int32),
     "out_observations": np.empty((4, 3)),
-    "out_metrics": np.empty((4, 4)),
+    "out_metrics": np.empty((4, 5)),
     "mask": np.ones(4, np.bool_),
 }
 FROZEN = np.empty((4, 3))
@@ -97,7 +97,7 @@ FROZEN.flags.writeable = False
         ("out_observations", np.empty((4, 3), np.float32), TypeError, "has dtype float32, must have float64"),
         ("out_observations", np.empty((3, 4)).T, ValueError, "must be C-contiguous"),
         ("out_observations", FROZEN, ValueError, "must be writeable"),
-        ("out_metrics", np.empty((4, 3)), ValueError, r"has shape \(4, 3\), must have \(4, 4\)"),
+        ("out_metrics", np.empty((4, 3)), ValueError, r"has shape \(4, 3\), must have \(4, 5\)"),
         ("mask", np.ones(4, np.int8), TypeError, "has dtype int8, must have bool"),
         ("mask", np.ones(5, np.bool_), ValueError, r"has shape \(5,\), must have \(4,\)"),
     ],

@@ -4,6 +4,7 @@ mod args;
 mod copy;
 mod doctor;
 mod exit;
+mod explore;
 mod files;
 mod generate;
 mod interrupt;
@@ -11,6 +12,7 @@ mod progress;
 mod serve;
 mod sources;
 mod terminal;
+mod train;
 mod verify;
 
 use std::ffi::OsString;
@@ -23,7 +25,8 @@ use exit::Exit;
 
 /// Runs one command line, program name first, and answers with the exit code.
 ///
-/// It ends the process itself in one case only: Ctrl-C while nothing can be stopped cleanly, or pressed again. May be called again in the same process.
+/// It ends the process itself in two cases only: Ctrl-C while nothing can be stopped cleanly, or pressed again; and `edt train`, whose
+/// place the training takes. May be called again in the same process.
 pub fn main_from<I, T>(arguments: I) -> i32
 where
     I: IntoIterator<Item = T>,
@@ -64,6 +67,8 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Stat(args) => files::stat(&args),
         Command::Rm(args) => files::remove(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Explore(args) => explore::run(&args),
+        Command::Train(args) => train::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => generate::completions(&args),
         Command::Man(args) => generate::man(&args),

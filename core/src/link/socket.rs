@@ -22,6 +22,10 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 #[cfg(target_os = "linux")]
 const UNSENT: u32 = 512 << 10;
 
+/// What a data stream's receive window may grow to at once. From the kernel's own start of 64 KiB its tuning takes several round trips.
+#[cfg(target_os = "linux")]
+const FIRST_WINDOW: usize = 1 << 20;
+
 /// What a socket is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
@@ -67,7 +71,8 @@ pub fn connect_again(address: SocketAddr) -> Result<TcpStream> {
         .map_err(|cause| Error::new(ErrorKind::Unreachable, format!("could not connect to `{address}`")).with_cause(cause))
 }
 
-/// Sets the options of a connected socket. The sizes of the kernel's buffers are not set: its own tuning reaches further.
+/// Sets the options of a connected socket. The sizes of the kernel's buffers are left to its own tuning, which reaches further; a data
+/// stream only begins with more.
 pub fn configure(socket: &TcpStream, purpose: Use) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let reference = SockRef::from(socket);
@@ -77,6 +82,10 @@ pub fn configure(socket: &TcpStream, purpose: Use) -> io::Result<()> {
         reference.set_tcp_user_timeout(Some(user_timeout(purpose)))?;
         if purpose == Use::Data {
             reference.set_tcp_notsent_lowat(UNSENT)?;
+            // The kernel makes the receive buffer so large that it could hold this much, and goes on tuning it; setting the buffer's size
+            // itself would end that.
+            gather(socket, FIRST_WINDOW)?;
+            gather(socket, 1)?;
         }
     }
     #[cfg(not(target_os = "linux"))]
@@ -205,6 +214,8 @@ mod tests {
         assert!(socket.nodelay().unwrap());
         #[cfg(target_os = "linux")]
         assert_eq!(SockRef::from(&socket).tcp_notsent_lowat().unwrap(), UNSENT);
+        #[cfg(target_os = "linux")]
+        assert!(SockRef::from(&socket).recv_buffer_size().unwrap() >= FIRST_WINDOW);
         pace(&socket, 5e6).unwrap();
         #[cfg(target_os = "linux")]
         assert!(set_congestion(&socket, "reno").is_ok());

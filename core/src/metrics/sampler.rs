@@ -145,6 +145,7 @@ pub fn observe(before: &Sample, after: &Sample, elapsed: Duration, requested: &D
         elapsed,
         interval: rates.interval,
         applied: Decision { concurrency: rates.concurrency.map(rounded), ..requested.clone() },
+        workers: rates.concurrency,
         throughput: rates.throughput,
         busy: rates.busy,
         rtt: rates.rtt,

@@ -183,6 +183,7 @@ pub(super) mod testing {
             elapsed: Duration::from_secs(1),
             interval: Duration::from_secs(1),
             applied: Decision::uniform(streams, ""),
+            workers: PerStage::all(f64::from(streams)),
             throughput: PerStage::all(throughput),
             busy: PerStage::all(1.0),
             rtt: None,

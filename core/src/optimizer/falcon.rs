@@ -205,6 +205,7 @@ mod tests {
         Observation {
             elapsed: Duration::from_secs(1),
             interval: Duration::from_secs(1),
+            workers: applied.concurrency.map(f64::from),
             applied,
             throughput: PerStage::all(throughput),
             busy: PerStage::all(1.0),

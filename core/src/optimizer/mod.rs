@@ -4,6 +4,7 @@ mod agent;
 pub mod automdt;
 pub mod drl;
 pub mod edt;
+pub mod explore;
 pub mod falcon;
 pub mod fixed;
 pub mod guard;
@@ -92,6 +93,8 @@ pub struct Observation {
     pub interval: Duration,
     /// What was in effect during the interval, as measured: never what was merely requested.
     pub applied: Decision,
+    /// Time-averaged workers of each stage; `applied` has them rounded.
+    pub workers: PerStage<f64>,
     /// Bytes per second out of each stage.
     pub throughput: PerStage<f64>,
     /// Share of their time, 0 to 1, that the workers of each stage spent working rather than waiting for a neighbour stage.

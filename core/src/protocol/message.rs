@@ -134,6 +134,7 @@ pub struct Start {
 }
 
 /// What a receiver half must know.
+#[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct ReceiveOptions {
@@ -164,6 +165,12 @@ pub struct ReceiveOptions {
     /// Whether nothing may be changed.
     #[n(8)]
     pub dry_run: bool,
+    /// Whether what arrives is thrown away instead of written: a transfer from memory to memory measures the path alone.
+    #[cbor(n(9), skip_if = "std::ops::Not::not")]
+    pub discard: bool,
+    /// Whether nothing is kept for another attempt if this one ends early.
+    #[cbor(n(10), skip_if = "std::ops::Not::not")]
+    pub forget: bool,
 }
 
 /// What a sender half must know.
@@ -197,6 +204,21 @@ pub struct SendOptions {
     /// TCP congestion control of the streams; `None`: the system's.
     #[n(8)]
     pub congestion: Option<String>,
+    /// Files that the sender makes up in memory, instead of what its store holds.
+    #[n(9)]
+    pub made_up: Option<MadeUp>,
+}
+
+/// Files made up in memory: what `zero:COUNTxSIZE` names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct MadeUp {
+    /// How many.
+    #[n(0)]
+    pub count: u64,
+    /// Bytes of each.
+    #[n(1)]
+    pub size: u64,
 }
 
 /// One source and where it goes.

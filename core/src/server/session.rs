@@ -9,18 +9,23 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::link::acceptor::ControlSession;
 use crate::link::socket::check_congestion;
 use crate::link::{Control, ControlSender};
+use crate::open;
 use crate::options::{Access, Symlinks};
 use crate::path::RelativePath;
 use crate::pipeline::half::Half;
 use crate::pipeline::receiver::{Discard, Receiver, ReceiverParts};
 use crate::pipeline::sender::{Sender, SenderParts};
-use crate::protocol::message::{Direction, Message, Start, Tune};
+use crate::protocol::message::{Direction, MadeUp, Message, SendOptions, Start, Tune};
 use crate::server::{Shared, leaving};
 use crate::store::Store;
 use crate::store::local::LocalStore;
+use crate::store::null::{NullStore, ZeroStore};
 
 /// How often the caller hears the meters of the server's half.
 const METERS_EVERY: Duration = Duration::from_millis(100);
+
+/// Bytes that a caller may have made up: whatever sums of them are formed, they do not overflow.
+const MOST_MADE_UP: u64 = 1 << 63;
 
 /// Tells a caller why it is not served.
 pub(super) fn refuse(control: &Control, error: &Error) -> Result<()> {
@@ -56,7 +61,10 @@ impl Shared {
     fn transfer(&self, session: &ControlSession, start: &Start) -> Result<()> {
         let half = match start.direction {
             Direction::Upload => {
-                self.writable()?;
+                // What is thrown away changes nothing.
+                if !start.receive.discard {
+                    self.writable()?;
+                }
                 self.registry.supersede(start.transfer, start.run)?;
                 Half::Receiver(Arc::new(self.receiver(start, &session.control.sender)?))
             }
@@ -134,8 +142,13 @@ impl Shared {
     }
 
     fn receiver(&self, start: &Start, control: &ControlSender) -> Result<Receiver> {
+        let store: Arc<dyn Store> = if start.receive.discard {
+            Arc::new(NullStore::new())
+        } else {
+            open::throttled(Arc::clone(&self.store) as Arc<dyn Store>, self.options.worker_rate)
+        };
         Ok(Receiver::new(ReceiverParts {
-            store: Arc::clone(&self.store) as Arc<dyn Store>,
+            store,
             destination: RelativePath::from_bytes(&start.destination)?,
             options: start.receive.clone(),
             transfer: start.transfer,
@@ -148,19 +161,31 @@ impl Shared {
 
     fn sender(&self, start: &Start, control: &ControlSender) -> Result<Sender> {
         start.send.congestion.as_deref().map_or(Ok(()), check_congestion)?;
-        let symlinks = match start.send.symlinks {
-            1 => Symlinks::Follow,
-            2 => Symlinks::Skip,
-            _ => Symlinks::Keep,
-        };
-        let store = Arc::new(LocalStore::confined(&self.options.root, symlinks)?);
         Sender::new(SenderParts {
-            store,
+            store: self.source(&start.send)?,
             options: start.send.clone(),
             mirror: start.receive.selection == 2,
             control: Arc::clone(control),
             buffer: start.buffer.min(self.options.buffer),
             account: None,
         })
+    }
+
+    /// What a download reads: the files below the root, or such as are made up.
+    fn source(&self, options: &SendOptions) -> Result<Arc<dyn Store>> {
+        if let Some(MadeUp { count, size }) = options.made_up {
+            if count.checked_mul(size).is_none_or(|bytes| bytes > MOST_MADE_UP) {
+                return Err(Error::new(ErrorKind::InvalidInput, format!("could not make up {count} files of {size} bytes"))
+                    .with_cause("they are more than 2^63 bytes"));
+            }
+            return Ok(Arc::new(ZeroStore::new(count, size)));
+        }
+        let symlinks = match options.symlinks {
+            1 => Symlinks::Follow,
+            2 => Symlinks::Skip,
+            _ => Symlinks::Keep,
+        };
+        let store = Arc::new(LocalStore::confined(&self.options.root, symlinks)?);
+        Ok(open::throttled(store, self.options.worker_rate))
     }
 }

@@ -6,6 +6,7 @@
 pub mod local;
 pub mod memory;
 pub mod null;
+pub mod throttled;
 
 use std::any::Any;
 use std::fs::File;

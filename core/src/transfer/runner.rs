@@ -156,6 +156,15 @@ fn setup(options: &TransferOptions, streams: u16) -> Setup<'static> {
     Setup { streams, agent: None, sampling }
 }
 
+/// Whether a guard stands between an optimizer and the stages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Guarding {
+    /// It does.
+    Guarded,
+    /// Only the clamp of the control loop.
+    Unguarded,
+}
+
 /// One optimizer for all sessions of a transfer, so that a new connection does not forget what was learned.
 #[derive(Clone)]
 pub(super) struct SharedOptimizer {
@@ -165,7 +174,12 @@ pub(super) struct SharedOptimizer {
 
 impl SharedOptimizer {
     /// `first` is what `fixed` keeps and `auto` begins around.
-    pub(super) fn new(own: Option<Box<dyn Optimizer>>, options: &TransferOptions, first: u16) -> Result<Self> {
+    pub(super) fn new(
+        own: Option<Box<dyn Optimizer>>,
+        options: &TransferOptions,
+        first: u16,
+        guarding: Guarding,
+    ) -> Result<Self> {
         let inner = match own {
             Some(optimizer) => optimizer,
             None if options.policy == PolicyName::Fixed => by_name("fixed", &setup(options, first))?,
@@ -175,7 +189,11 @@ impl SharedOptimizer {
             ("auto", "falcon") => "auto (falcon)".to_owned(),
             (_, name) => name.to_owned(),
         };
-        Ok(Self { name, inner: Arc::new(Mutex::new(Box::new(Guard::new(inner)))) })
+        let inner: Box<dyn Optimizer> = match guarding {
+            Guarding::Guarded => Box::new(Guard::new(inner)),
+            Guarding::Unguarded => inner,
+        };
+        Ok(Self { name, inner: Arc::new(Mutex::new(inner)) })
     }
 }
 

@@ -3,8 +3,9 @@
 use edt::protocol::TransferId;
 use edt::protocol::frame::{FLAG_ZERO, FrameHeader, FrameKind, crc32c};
 use edt::protocol::message::{
-    Ack, Answer, Complete, Direction, DoneItem, DoneKey, Failed, FileHeader, Have, ItemFailed, ItemKind, Key, Listed, Message,
-    Meters, PartialFile, ReceiveOptions, Request, Root, SendOptions, Skipped, StageMeters, Start, TcpMeters, Tune, WireEntry,
+    Ack, Answer, Complete, Direction, DoneItem, DoneKey, Failed, FileHeader, Have, ItemFailed, ItemKind, Key, Listed, MadeUp,
+    Message, Meters, PartialFile, ReceiveOptions, Request, Root, SendOptions, Skipped, StageMeters, Start, TcpMeters, Tune,
+    WireEntry,
 };
 
 pub(crate) fn file_header() -> FileHeader {
@@ -91,6 +92,7 @@ fn session_messages() -> Vec<(&'static str, Message)> {
         ("skipped", Message::Skipped(skipped())),
         ("goodbye", Message::Goodbye),
         ("start-congestion", Message::Start(start_with_congestion())),
+        ("start-memory", Message::Start(start_from_memory_to_memory())),
     ]
 }
 
@@ -105,6 +107,8 @@ fn start(direction: Direction) -> Start {
         include: vec!["*.h5".to_owned()],
         exclude: vec!["tmp/".to_owned()],
         dry_run: false,
+        discard: false,
+        forget: false,
     };
     let root = Root { path: b"data/run*".to_vec(), prefix: b"run".to_vec() };
     let send = SendOptions {
@@ -129,6 +133,14 @@ fn start(direction: Direction) -> Start {
 fn start_with_congestion() -> Start {
     let mut start = start(Direction::Download);
     start.send.congestion = Some("bbr".to_owned());
+    start
+}
+
+fn start_from_memory_to_memory() -> Start {
+    let mut start = start(Direction::Upload);
+    start.receive.discard = true;
+    start.receive.forget = true;
+    start.send.made_up = Some(MadeUp { count: 300, size: 1 << 40 });
     start
 }
 

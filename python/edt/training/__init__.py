@@ -1,4 +1,4 @@
-"""Trains agents that tune the concurrency of transfers, in the simulator [EDT, AutoMDT]; needs `pip install 'edt[train]'`.
+"""Trains agents that tune the concurrency of transfers [EDT, AutoMDT]; needs `pip install 'edt[train]'`.
 
 ```python
 from edt.training import PathEstimate, train, save

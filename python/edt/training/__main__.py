@@ -158,9 +158,8 @@ def summarise(found: dict[str, Any]) -> None:
         f"{found['best']:.3f} of R_max while learning"
     ]
     if found["converged_episodes"] is not None:
-        lines.append(
-            f"0.9 of R_max was reached after {found['converged_episodes']:,} episodes, {found['converged_seconds']:.1f} s"
-        )
+        episodes, seconds = found["converged_episodes"], found["converged_seconds"]
+        lines.append(f"0.9 of R_max was reached after {episodes:,} episodes, {seconds:.1f} s")
     else:
         lines.append("0.9 of R_max was not reached: give it more time, or explore the path again")
     lines.append(

@@ -1,4 +1,4 @@
-"""How good an agent is: against the best constant concurrency, the analytic optimum, and what it does in which state."""
+"""How good an agent is: against the best constant concurrency and the analytic optimum, and what it answers when."""
 
 from __future__ import annotations
 

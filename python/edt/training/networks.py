@@ -100,7 +100,7 @@ class ContinuousPolicy(nn.Module):
     def __init__(self, state: int, stages: int, most: int, log_std: float) -> None:
         super().__init__()
         self.network = PolicyNetwork(state, stages)
-        self.log_std = nn.Parameter(torch.full((stages,), log_std))
+        self.log_std = nn.Parameter(torch.full((stages,), float(log_std)))
         self.most = most
 
     def distribution(self, states: Tensor) -> torch.distributions.Normal:

@@ -1,9 +1,10 @@
-"""Proximal policy optimisation of concurrency in the simulator [EDT §IV-D, §IV-E2; AutoMDT Alg. 2], from top to bottom."""
+"""Proximal policy optimisation of concurrency in the simulator [EDT §IV-D, §IV-E2; AutoMDT Alg. 2], top to bottom."""
 
 from __future__ import annotations
 
 import copy
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
@@ -29,30 +30,36 @@ class Options:
     """Episodes of one update."""
     steps: int = 10
     """Intervals of an episode [EDT §IV-E2]."""
-    epochs: int = 4
-    """Passes over the episodes of an update."""
+    epochs: int = 10
+    """Most passes over the episodes of an update."""
     minibatches: int = 4
     """Parts into which each pass divides them."""
-    learning_rate: float = 1e-3
+    learning_rate: float = 7e-4
     """Step size of Adam."""
-    discount: float = 0.9
-    """Weight of the next reward, gamma."""
+    discount: float = 0.3
+    """Weight of the next reward, gamma: an action shows in the interval that it begins, and little of it later."""
     clip: float = 0.2
     """Most change of a probability ratio in one update, epsilon."""
-    entropy: float = 0.003
+    entropy: float = 0.0005
     """Weight of the entropy."""
     value: float = 0.5
     """Weight of the critic's mean squared error."""
+    divergence: float = 0.05
+    """Kullback-Leibler divergence from the old policy after which an update takes no further pass."""
     gradient: float = 0.5
     """Most norm of a gradient."""
-    log_std: float = -1.2
+    log_std: float = -3.0
     """Log-standard-deviation to begin with; actions are about -1 to 1."""
+    log_std_rate: float = 5.0
+    """How many times faster it learns than the other weights."""
+    smoothing: int = 512
+    """Episodes over whose mean reward progress is judged: a single update's is as much luck as progress."""
     variety: Variety = field(default_factory=Variety)
     """How episodes differ from each other."""
     convergence: float = 0.9
     """Share of R_max from which training counts as converged [EDT §IV-E2]."""
-    patience: int = 1000
-    """Episodes without improvement after which converged training ends."""
+    patience: int = 3000
+    """Episodes without improvement after which converged training ends; the papers' 1,000 have an update each."""
     most_episodes: int = 60_000
     """Episodes after which it ends in any case."""
     most_seconds: float | None = None
@@ -74,6 +81,9 @@ class Options:
             clip=0.1,
             entropy=0.1,
             log_std=0.0,
+            log_std_rate=1.0,
+            smoothing=1,
+            patience=1000,
             variety=STATIONARY,
         )
 
@@ -90,6 +100,8 @@ class Point:
     seconds: float
     reward: float
     """Mean reward of a step as a share of R_max, as sampled."""
+    smoothed: float
+    """Its mean over the last `smoothing` episodes."""
 
 
 @dataclass
@@ -103,7 +115,7 @@ class Trained:
     value: ValueNetwork
     curve: list[Point]
     best: float
-    """The best mean reward of an update's episodes, as a share of R_max."""
+    """The best smoothed reward, as a share of R_max."""
     converged_episodes: int | None
     """Episodes until `convergence` was reached first; `None` if it never was."""
     converged_seconds: float | None
@@ -150,31 +162,40 @@ def train(
         path, options.episodes, options.steps, options.most_streams or streams_for(path), options.variety, options.seed
     )
     policy, value = networks(kind, episodes.most, options)
-    optimizer = torch.optim.Adam([*policy.parameters(), *value.parameters()], lr=options.learning_rate, eps=1e-5)
+    optimizer = adam(policy, value, options)
     trained = Trained(kind, path, options, policy, value, [], -np.inf, None, None)
+    recent: deque[float] = deque(maxlen=max(1, options.smoothing // options.episodes))
     best, stagnant, begin = state_of(policy, value), 0, time.monotonic()
     while True:
         rollout = collect(episodes, policy, generator)
-        point = Point(
-            options.episodes * (len(trained.curve) + 1), time.monotonic() - begin, float(rollout.rewards.mean())
-        )
+        recent.append(float(rollout.rewards.mean()))
+        count = options.episodes * (len(trained.curve) + 1)
+        point = Point(count, time.monotonic() - begin, recent[-1], float(np.mean(recent)))
         trained.curve.append(point)
-        # The rollout was made by the policy before this update: so that is what its reward is kept with.
-        if point.reward > trained.best:
-            trained.best, best, stagnant = point.reward, state_of(policy, value), 0
+        if progress:
+            progress(point)
+        if len(recent) == recent.maxlen and point.smoothed > trained.best:
+            trained.best, best, stagnant = point.smoothed, state_of(policy, value), 0
         else:
             stagnant += options.episodes
         converged = trained.best >= options.convergence
         if converged and trained.converged_episodes is None:
             trained.converged_episodes, trained.converged_seconds = point.episodes, point.seconds
-        if progress:
-            progress(point)
         if (converged and stagnant >= options.patience) or is_over(point, options):
             break
         update(policy, value, optimizer, rollout, options, generator)
     policy.load_state_dict(best[0])
     value.load_state_dict(best[1])
     return trained
+
+
+def adam(policy: Policy, value: ValueNetwork, options: Options) -> torch.optim.Optimizer:
+    """Adam over both networks [EDT §IV-E2]."""
+    slow = [parameter for name, parameter in policy.named_parameters() if name != "log_std"] + list(value.parameters())
+    fast = [parameter for name, parameter in policy.named_parameters() if name == "log_std"]
+    rate = options.learning_rate
+    groups = [{"params": slow, "lr": rate}, {"params": fast, "lr": rate * options.log_std_rate}]
+    return torch.optim.Adam(groups, eps=1e-5)
 
 
 def networks(kind: Kind, most: int, options: Options) -> tuple[Policy, ValueNetwork]:
@@ -211,9 +232,7 @@ def collect(episodes: Episodes, policy: Policy, generator: torch.Generator) -> R
         following, reward = episodes.step(policy.concurrency(action, state).numpy())
         rewards.append(torch.from_numpy(reward.astype(np.float32)))
         state = torch.from_numpy(following)
-    return Rollout(
-        torch.stack(states), torch.stack(actions), torch.stack(log_probability), torch.stack(rewards), state
-    )
+    return Rollout(torch.stack(states), torch.stack(actions), torch.stack(log_probability), torch.stack(rewards), state)
 
 
 def update(
@@ -235,9 +254,12 @@ def update(
             advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
     parameters = [*policy.parameters(), *value.parameters()]
     for _ in range(options.epochs):
+        divergence = 0.0
         for part in torch.randperm(len(states), generator=generator).chunk(options.minibatches):
             after, entropy = policy.log_probability(states[part], actions[part])
             ratio = (after - before[part]).exp()
+            # An estimate of it that is never negative: r - 1 - ln r.
+            divergence += float((ratio - 1 - ratio.log()).mean().detach()) / options.minibatches
             clipped = ratio.clamp(1 - options.clip, 1 + options.clip)
             actor = -torch.minimum(ratio * advantages[part], clipped * advantages[part]).mean()
             critic = options.value * nn.functional.mse_loss(value(states[part]), returns[part])
@@ -246,6 +268,8 @@ def update(
             loss.backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(parameters, options.gradient)
             optimizer.step()
+        if divergence > options.divergence:
+            break
 
 
 @torch.no_grad()

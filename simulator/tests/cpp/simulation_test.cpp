@@ -1,5 +1,6 @@
 // Runs batches of every kind under a sanitizer, checks the account of bytes, and that threads change nothing. Exit
 // status 0: all well.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -11,7 +12,9 @@
 namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
-constexpr std::size_t environments = 48;
+// So many that a step is worth several threads, plain environments among them.
+constexpr std::size_t fluid_environments = 3072;
+constexpr std::size_t event_environments = 48;
 constexpr int intervals = 12;
 
 edt::Scenario scenario(std::size_t index) {
@@ -56,10 +59,27 @@ edt::Scenario scenario(std::size_t index) {
   return made;
 }
 
-std::vector<edt::Scenario> scenarios() {
+// The same without all that needs a clock, a memory or chance.
+edt::Scenario plain_scenario(std::size_t index) {
+  edt::Scenario made = scenario(index);
+  made.ramp_round_trips = 0.0;
+  made.background_deviation_bps = 0.0;
+  made.change_s.fill(never);
+  made.competitor_start_s.fill(never);
+  made.competitor_stop_s.fill(never);
+  made.cliff_streams = never;
+  made.noise = 0.0;
+  made.outlier_probability = 0.0;
+  made.measurement_lag = 0.0;
+  made.measurement_delay = 0.0;
+  made.decision_delay = 0.0;
+  return made;
+}
+
+std::vector<edt::Scenario> scenarios(std::size_t environments) {
   std::vector<edt::Scenario> made;
   for (std::size_t index = 0; index < environments; ++index) {
-    made.push_back(scenario(index));
+    made.push_back(index % 3 == 1 ? plain_scenario(index) : scenario(index));
   }
   return made;
 }
@@ -73,6 +93,7 @@ struct Trace {
 
 // A few intervals, a masked step and a masked reset among them.
 Trace run(edt::Batch& batch) {
+  const auto environments = static_cast<std::size_t>(batch.environments());
   const auto stages = static_cast<std::size_t>(batch.options().stages);
   Trace trace;
   trace.observations.resize(environments * static_cast<std::size_t>(edt::observation_size(batch.options().stages)));
@@ -80,7 +101,8 @@ Trace run(edt::Batch& batch) {
   trace.account.resize(environments * edt::account_size);
   std::vector<std::int32_t> actions(environments * stages);
   std::vector<std::uint8_t> mask(environments);
-  const std::vector<edt::Scenario> fresh = scenarios();
+  std::vector<edt::Scenario> fresh = scenarios(environments);
+  std::rotate(fresh.begin(), fresh.begin() + 1, fresh.end());  // plain ones become others, and others plain
   for (int interval = 0; interval < intervals; ++interval) {
     for (std::size_t index = 0; index < actions.size(); ++index) {
       actions[index] = static_cast<std::int32_t>((index * 7 + static_cast<std::size_t>(interval) * 5) % 30);
@@ -100,8 +122,8 @@ Trace run(edt::Batch& batch) {
 }
 
 bool balanced(const Trace& trace) {
-  for (std::size_t index = 0; index < environments; ++index) {
-    const double* account = &trace.account[index * edt::account_size];
+  for (std::size_t index = 0; index < trace.account.size(); index += edt::account_size) {
+    const double* account = &trace.account[index];
     if (std::abs(account[0] - account[1] - account[3]) > 10.0 ||
         std::abs(account[1] - account[2] - account[4]) > 10.0) {
       return false;
@@ -111,9 +133,14 @@ bool balanced(const Trace& trace) {
 }
 
 bool check(edt::Model model, int stages, int agents) {
-  const std::vector<edt::Scenario> made = scenarios();
+  const std::vector<edt::Scenario> made =
+      scenarios(model == edt::Model::fluid ? fluid_environments : event_environments);
   edt::Batch alone(made, {model, stages, 1, 1, agents});
   edt::Batch shared(made, {model, stages, 1, 4, agents});
+  if (shared.members() < 2) {
+    std::fprintf(stderr, "one thread does it all: stages %d, agents %d\n", stages, agents);
+    return false;
+  }
   const Trace first = run(alone);
   if (first != run(shared)) {
     std::fprintf(stderr, "threads change the result: stages %d, agents %d\n", stages, agents);
@@ -133,7 +160,7 @@ bool check(edt::Model model, int stages, int agents) {
 }  // namespace
 
 int main() {
-  for (const edt::Scenario& made : scenarios()) {
+  for (const edt::Scenario& made : scenarios(event_environments)) {
     if (const auto text = edt::fault(made)) {
       std::fprintf(stderr, "%s\n", text->c_str());
       return 1;

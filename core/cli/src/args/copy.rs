@@ -51,6 +51,9 @@ pub(crate) struct CopyArgs {
     /// Most bytes per second (100MB, 100M, 95MiB) or bits per second (800Mbit) of the whole transfer (default: no limit)
     #[arg(long, value_name = "RATE", value_parser = values::rate, help_heading = "Tuning")]
     pub(crate) limit_rate: Option<f64>,
+    /// Most bytes per second that each worker of this side reads or writes, as on storage that limits every process (default: no limit)
+    #[arg(long, value_name = "RATE", value_parser = values::rate, help_heading = "Tuning")]
+    pub(crate) worker_rate: Option<f64>,
     /// Most streams, and most workers per stage
     #[arg(long, value_name = "N", default_value = "64", help_heading = "Tuning")]
     pub(crate) max_streams: NonZeroU16,
@@ -131,6 +134,7 @@ impl CopyArgs {
             seed: self.seed,
             policy: self.policy.into(),
             limit_rate: self.limit_rate,
+            worker_rate: self.worker_rate,
             max_streams: self.max_streams,
             parallelism: self.parallelism,
             pipelining: self.pipelining,

@@ -2,7 +2,9 @@
 
 mod connect;
 mod copy;
+mod explore;
 mod serve;
+mod train;
 mod values;
 
 use std::path::PathBuf;
@@ -12,7 +14,9 @@ use clap_complete::Shell;
 
 pub(crate) use connect::ConnectArgs;
 pub(crate) use copy::CopyArgs;
+pub(crate) use explore::ExploreArgs;
 pub(crate) use serve::ServeArgs;
+pub(crate) use train::TrainArgs;
 
 use crate::exit::EXIT_CODES;
 
@@ -52,6 +56,10 @@ pub(crate) enum Command {
     Rm(RemoveArgs),
     /// Compare files with the manifest of a transfer.
     Verify(VerifyArgs),
+    /// Measure a path at random concurrencies, to train an agent for it.
+    Explore(Box<ExploreArgs>),
+    /// Train an agent for a path that was explored.
+    Train(TrainArgs),
     /// Tell what on this host limits transfers, and the command that mends it.
     Doctor(DoctorArgs),
     /// Print the completion script of a shell.

@@ -7,7 +7,7 @@ use clap::Args;
 use edt::ServeOptions;
 use edt::options::Access;
 
-use super::connect;
+use super::{connect, values};
 use crate::exit::EXIT_CODES;
 
 #[derive(Debug, Args)]
@@ -37,6 +37,9 @@ pub(crate) struct ServeArgs {
     /// Streams of one session
     #[arg(long, value_name = "N", default_value = "128")]
     pub(crate) max_streams: NonZeroU16,
+    /// Most bytes per second that each worker of a session reads or writes, as on storage that limits every process (default: no limit)
+    #[arg(long, value_name = "RATE", value_parser = values::rate)]
+    pub(crate) worker_rate: Option<f64>,
     /// The directory that clients see as the root and never leave
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
@@ -52,6 +55,7 @@ impl ServeArgs {
         options.plain = connect::plain(self.plain);
         options.max_sessions = self.max_sessions;
         options.max_streams = self.max_streams;
+        options.worker_rate = self.worker_rate;
         options
     }
 }

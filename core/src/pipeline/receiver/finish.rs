@@ -42,11 +42,11 @@ impl Shared {
         if !self.options.dry_run {
             self.set_directories(&mut complete);
             self.sync_directories(&mut complete);
-            if whole && complete.failed.is_empty() || !self.resumable.load(Ordering::Relaxed) {
+            if whole && complete.failed.is_empty() || !self.is_resumable() {
                 self.close_journal();
                 match self.discard {
-                    Discard::AtOnce => self.discard(),
-                    Discard::OnGoodbye => self.spent.store(true, Ordering::SeqCst),
+                    Discard::OnGoodbye if !self.options.forget => self.spent.store(true, Ordering::SeqCst),
+                    Discard::AtOnce | Discard::OnGoodbye => self.discard(),
                 }
             }
         }

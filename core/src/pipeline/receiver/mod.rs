@@ -315,7 +315,7 @@ impl Receiver {
         }
         let journaled = self.shared.journal.lock().is_some();
         self.shared.close_journal();
-        if journaled && !self.shared.resumable.load(Ordering::Relaxed) {
+        if journaled && !self.shared.is_resumable() {
             let _ = self.shared.store.discard(&self.shared.key);
         }
     }
@@ -337,6 +337,11 @@ impl Shared {
                 None => {}
             }
         }
+    }
+
+    /// Whether what is there when the session ends early is kept for another attempt.
+    fn is_resumable(&self) -> bool {
+        self.resumable.load(Ordering::Relaxed) && !self.options.forget
     }
 
     /// Ends the half when a frame shows that the peer or the path cannot be trusted, or when its own journal fails.

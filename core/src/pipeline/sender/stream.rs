@@ -76,6 +76,10 @@ impl Stream<'_> {
 
     fn next(&mut self, fused: bool) -> Option<Tagged> {
         let shared = self.shared;
+        // Reading has workers of its own now: one who sends and goes on to read would be one more than was decided.
+        if !fused && let Some(reading) = self.reading.take() {
+            shared.put_back(reading.into_rest());
+        }
         if let Some(reading) = &mut self.reading {
             if let Some(tagged) = reading.next(shared) {
                 return Some(tagged);

@@ -1,4 +1,8 @@
 //! A store in which every worker reads and writes at a limited rate, as on shared storage that caps each client process.
+//!
+//! It is for experiments with such storage [AutoMDT §V-B1], and for file systems that one does not want to press. A worker is a
+//! thread: those of the read pool and of the write pool, and the streams that are fused with one of these stages. A worker that reads
+//! and sends is limited in its reading alone.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -14,8 +18,9 @@ use crate::options::{Fsync, Overwrite};
 use crate::path::RelativePath;
 use crate::store::{Capabilities, Depth, Entry, Listing, Metadata, NewFile, Prune, Publication, Reader, Store, Writer};
 
-/// A thread that woke late may catch up this much; longer time in which nothing was asked for is not saved up.
-const CREDIT: Duration = Duration::from_millis(50);
+/// A thread that woke late may catch up this much; longer time in which nothing was asked for is not saved up. What a thread moves in a
+/// second exceeds its rate by no more than this share of it.
+const CREDIT: Duration = Duration::from_millis(20);
 
 /// Bytes per second of one calling thread; `None` is no limit.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,6 +29,13 @@ pub struct Rates {
     pub read: Option<f64>,
     /// Of writing.
     pub write: Option<f64>,
+}
+
+impl Rates {
+    /// The same rate for reading and for writing.
+    pub fn both(rate: f64) -> Self {
+        Self { read: Some(rate), write: Some(rate) }
+    }
 }
 
 /// A store that lets each calling thread read and write no faster than its rates.
@@ -206,5 +218,33 @@ mod tests {
         let writer = store.create(&NewFile { path, size: 200, sparse: false, resume: None }).unwrap();
         writer.write_at(0, &[0; 200]).unwrap();
         assert_eq!(clock.now(), Duration::from_secs(2));
+    }
+
+    #[test]
+    fn each_thread_has_a_rate_of_its_own() {
+        let clock = Arc::new(ManualClock::new());
+        let store = ThrottledStore::with_clock(Arc::new(ZeroStore::new(1, 10_000)), Rates::both(1000.0), clock.clone());
+        let reader = store.open(&RelativePath::from_user("zero-0000").unwrap()).unwrap();
+        reader.read_at(0, &mut [0; 500]).unwrap();
+        std::thread::scope(|scope| scope.spawn(|| reader.read_at(0, &mut [0; 500]).unwrap()).join().unwrap());
+        // One after the other on a clock that only waiting moves: each waited for its own bytes and for no others.
+        assert_eq!(clock.now(), Duration::from_secs(1));
+        reader.read_at(0, &mut [0; 500]).unwrap();
+        // The first thread may catch up no more than its credit of the half second that passed meanwhile.
+        assert_eq!(clock.now() + CREDIT, Duration::from_millis(1500));
+    }
+
+    #[test]
+    fn a_pause_is_not_saved_up() {
+        let clock = Arc::new(ManualClock::new());
+        let store = ThrottledStore::with_clock(Arc::new(ZeroStore::new(1, 10_000)), Rates::both(1000.0), clock.clone());
+        let reader = store.open(&RelativePath::from_user("zero-0000").unwrap()).unwrap();
+        reader.read_at(0, &mut [0; 1]).unwrap();
+        clock.advance(Duration::from_secs(60));
+        let before = clock.now();
+        for _ in 0..10 {
+            reader.read_at(0, &mut [0; 100]).unwrap();
+        }
+        assert_eq!(clock.now() + CREDIT, before + Duration::from_secs(1));
     }
 }
