@@ -31,7 +31,16 @@ def test_an_agent_steers_a_transfer_that_copies_the_same_bytes(
 ) -> None:
     mixed_tree(source, optimizer, large=24 * MIB)
     file = AGENTS / f"{optimizer}.safetensors"
-    options = ["--optimizer", optimizer, "--agent", file, "--interval", "0.05", "--limit-rate", "60MB"]
+    options: list[str | Path] = [
+        "--optimizer",
+        optimizer,
+        "--agent",
+        file,
+        "--interval",
+        "0.05",
+        "--limit-rate",
+        "60MB",
+    ]
     outcome = edt.copy(*options, source, server.url("tree/"))
     assert snapshot(server.root / "tree") == snapshot(source)
     assert outcome.events()[-1]["optimizer"] == optimizer

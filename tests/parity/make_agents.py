@@ -1,7 +1,8 @@
 """Makes the agent files of `core/tests/agents`: small random networks, and what PyTorch makes of random inputs.
 
-`python tests/parity/make_agents.py core/tests/agents` writes them. The files hold every kind of layer; `golden.input` and `golden.output` are
-`[vectors, inputs]` and `[vectors, outputs]`, to be evaluated in order, since a recurrent cell remembers.
+`python tests/parity/make_agents.py core/tests/agents` writes them. The files hold every kind of layer; `golden.input`
+and `golden.output` are `[vectors, inputs]` and `[vectors, outputs]`, to be evaluated in order, since a recurrent cell
+remembers.
 """
 
 from __future__ import annotations
@@ -156,7 +157,7 @@ def onnx_file(kind: str, network: nn.Sequential) -> bytes:
     network.eval()
     program = torch.onnx.export(network, (torch.zeros(1, inputs),), dynamo=True, verbose=False, **names)
     assert program is not None
-    model = program.model_proto
+    model: Any = program.model_proto
     # The exporter notes where in which file each operation was written.
     for noted in [model.graph, *model.graph.node, *model.graph.value_info, *model.graph.input, *model.graph.output]:
         noted.ClearField("metadata_props")
