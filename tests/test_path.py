@@ -8,6 +8,7 @@ import shutil
 import signal
 import statistics
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 import emulated
-from harness import EDT, Edt, Running, Server, contents, mixed_tree, wait_until
+from harness import EDT, Edt, Running, Server, contents, fill, mixed_tree, wait_until
 
 Start = Callable[..., emulated.Path]
 
@@ -137,6 +138,32 @@ def test_edt_copies_a_tree_over_a_path(
         )
     finally:
         server.stop()
+
+
+@pytest.mark.parametrize(
+    ("task", "round_trips"), [("stat", 3), ("upload", 5), ("download", 6)], ids=["stat", "upload", "download"]
+)
+def test_a_session_takes_few_round_trips(
+    task: str, round_trips: int, emulated_path: Start, edt: Edt, scratch: Path
+) -> None:
+    rtt_s = 0.3
+    path = emulated_path("cloudlab", rtt=f"{rtt_s}s")
+    fill(scratch / "served" / "there.bin", 10_000, "there")
+    fill(scratch / "here.bin", 10_000, "here")
+    server = Server(edt, scratch / "served", "--plain", host=path.far.address, within=path.command("far", []))
+    words = {
+        "stat": ["stat", "--plain", server.url("there.bin")],
+        "upload": ["cp", "--plain", str(scratch / "here.bin"), server.url("new.bin")],
+        "download": ["cp", "--plain", server.url("there.bin"), str(scratch / "new.bin")],
+    }
+    try:
+        begun = time.monotonic()
+        outcome = Running(path.command("near", [EDT, *words[task]]), edt.environment).end()
+        elapsed_s = time.monotonic() - begun
+    finally:
+        server.stop()
+    assert outcome.code == 0, outcome.err
+    assert elapsed_s < (round_trips + 0.7) * rtt_s
 
 
 def test_a_path_leaves_nothing_behind(emulated_path: Start) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 import socket
 import struct
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from harness import MIB, Edt, Server, connected, contents, fill, mixed_tree, snapshot
+from harness import MIB, Edt, Server, at_least, connected, contents, fill, mixed_tree, snapshot
 
 PREAMBLES = [b"", b"EDT\x01C\0\0\0", b"EDT\x01S\0\0\0", b"EDT\x01X\0\0\0", b"EDT\xffC\0\0\0", b"\x16\x03\x01"]
 
@@ -117,6 +118,24 @@ def test_two_clients_are_served_at_once(edt: Edt, server: Server, scratch: Path)
     assert max(alone) < 0.8 * sum(alone), "the second client waited for the first"
     for tree in trees:
         assert snapshot(server.root / tree.name) == snapshot(tree)
+
+
+@pytest.mark.parametrize("scheme", ["edt", "edts"])
+def test_a_full_server_turns_the_next_client_away_and_says_why(
+    edt: Edt, serve: Callable[..., Server], source: Path, scratch: Path, scheme: str
+) -> None:
+    server = serve(None, "--max-sessions", "1")
+    fill(source / "a.bin", 4 * MIB, "a")
+    first = edt.start("cp", "--json", "--limit-rate", "2MB", source, server.url("tree/"))
+    first.totals_until(at_least(1))
+    url = server.url("tree/").replace("edt://", f"{scheme}://")
+    for words in (("cp", source, f"{url}again/"), ("cp", url, scratch / "back"), ("ls", url)):
+        outcome = edt.run(*words)
+        assert outcome.code == 4, outcome.err
+        assert "could not begin a session\nsource: the server already has 1 sessions" in outcome.err
+        assert "\nhint: try again when others have finished" in outcome.err
+    assert first.end().code == 0
+    assert not (server.root / "tree" / "again").exists()
 
 
 def test_files_are_listed_described_and_removed(edt: Edt, server: Server) -> None:

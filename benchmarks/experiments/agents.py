@@ -47,16 +47,16 @@ EDT_BAR = 6
 AUTOMDT_BAR = 7
 NEVER = 999.0
 """Intervals of a run that never got there."""
-RUN_S = 14.0
+RUN_S = 9.0
 """How long the run of an agent takes at the path's rate."""
-LONG_S = 45.0
+LONG_S = 30.0
 """And that of an optimizer that searches while it runs."""
 
 
 def run(options: Options) -> Outcome:
     """Explores each path, trains for it, and runs everything over it."""
     points: dict[str, Point] = {}
-    repetitions = options.repetitions or (3 if options.quick else 10)
+    repetitions = options.repetitions or (2 if options.quick else 10)
     with workplace() as place:
         bench = Bench("agents", options, place)
         chosen = options.paths or (("cloudlab", "read-bound") if options.quick else (*ONE_STAGE, *BOTTLENECKS))
@@ -100,8 +100,8 @@ class Track:
         if not agent.exists():
             self.train(explored["path_file"])
         for streams in self.fixed_candidates():
-            measured(f"fixed {streams}", 8.0, "--optimizer", "fixed", "--concurrency", str(streams))
-        for index in range(repetitions):
+            measured(f"fixed {streams}", 7.0, "--optimizer", "fixed", "--concurrency", str(streams))
+        for index in range(repetitions if self.bottleneck else (repetitions + 1) // 2):
             chosen = ("--optimizer", self.kind, "--agent", str(agent), "--seed", str(index))
             measured(f"{self.kind} {index}", RUN_S, *chosen)
         if self.kind == "edt":
@@ -124,7 +124,7 @@ class Track:
     def prepared(self) -> Point:
         """Explores the path and trains the agents."""
         stages = 3 if self.bottleneck else 1
-        seconds = 30 if self.bench.options.quick else 60
+        seconds = 20 if self.bench.options.quick else 60
         file = self.folder / "path.json"
         source = self.data(30.0).path if stages == 3 else Path("zero:")
         words = ["--stages", str(stages), "--seconds", str(seconds), "--max-streams", "30", "--output", str(file)]

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use edt::ErrorKind;
 use edt::auth::identity::Identity;
-use edt::link::acceptor::Admission;
+use edt::link::acceptor::{Accepted, Admission};
 use edt::link::client::{self, Opening, Target};
 use edt::optimizer::FirstStreams;
-use edt::protocol::handshake::Role;
+use edt::protocol::handshake::{ClientHello, Established, Role, StreamDirection, StreamHello};
 use edt::protocol::message::Message;
-use link_support::{Caller, LIMITS, LONG, TestServer};
+use link_support::{Caller, LIMITS, LONG, SECRET, TestServer};
 
 fn hasty() -> TestServer {
     TestServer::with(Admission { patience: Duration::from_millis(300), ..Admission::new(LIMITS, 8) })
@@ -146,13 +146,13 @@ fn a_man_in_the_middle_of_tls_is_refused_and_not_pinned() {
     let middle = thread::spawn(move || {
         let client = accept_tls(listener.accept().unwrap().0);
         let server = connect_tls(TcpStream::connect(address).unwrap());
-        relay_handshake(client, server);
+        relay_handshake(client, server)
     });
     let error = caller.call(&target).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Refused, "{}", error.explain());
-    assert_eq!(server.next_refusal().kind(), ErrorKind::Refused);
+    assert_eq!(server.next_refusal().kind(), ErrorKind::ConnectionLost);
     assert_eq!(caller.pins(), "");
-    middle.join().unwrap();
+    assert!(middle.join().unwrap().is_empty(), "a caller says nothing more to a server that did not prove itself");
 }
 
 #[test]
@@ -186,21 +186,28 @@ fn connections_that_lead_elsewhere_are_not_trusted_and_change_no_pin() {
     }
 }
 
-/// Passes on what each side says in a handshake: preamble and hello, welcome, proof, and the end of it.
-fn relay_handshake(mut client: impl Read + Write, mut server: impl Read + Write) {
+/// Passes on what each side says in a handshake, preamble and hello, welcome and the server's proof, and returns what comes then.
+fn relay_handshake(mut client: impl Read + Write, mut server: impl Read + Write) -> Vec<u8> {
     let mut preamble = [0; 8];
     client.read_exact(&mut preamble).unwrap();
     server.write_all(&preamble).unwrap();
-    let mut pass = |from_client: bool| {
-        let (from, to): (&mut dyn Read, &mut dyn Write) =
-            if from_client { (&mut client, &mut server) } else { (&mut server, &mut client) };
-        let mut length = [0; 4];
-        from.read_exact(&mut length).unwrap();
-        let mut message = vec![0; u32::from_le_bytes(length) as usize];
-        from.read_exact(&mut message).unwrap();
-        to.write_all(&[&length[..], &message].concat()).and_then(|()| to.flush()).unwrap();
-    };
-    [true, false, true, false].into_iter().for_each(&mut pass);
+    let pass = |from: &mut dyn Read, to: &mut dyn Write| to.write_all(&said(from)).and_then(|()| to.flush()).unwrap();
+    pass(&mut client, &mut server);
+    pass(&mut server, &mut client);
+    pass(&mut server, &mut client);
+    let mut rest = Vec::new();
+    // Under TLS an end without a goodbye is an error, which does not matter here.
+    let _ = client.read_to_end(&mut rest);
+    rest
+}
+
+/// The next message, with its length before it.
+fn said(by: &mut dyn Read) -> Vec<u8> {
+    let mut length = [0; 4];
+    by.read_exact(&mut length).unwrap();
+    let mut message = vec![0; u32::from_le_bytes(length) as usize];
+    by.read_exact(&mut message).unwrap();
+    [&length[..], &message].concat()
 }
 
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {
@@ -275,14 +282,89 @@ impl rustls::client::danger::ServerCertVerifier for Careless {
     }
 }
 
+/// A caller that was welcomed and has not answered: the connection, its proof, and the session that it could have.
+fn welcomed(server: &TestServer) -> (TcpStream, Vec<u8>, Established) {
+    let mut socket = TcpStream::connect(server.address).unwrap();
+    let (hello, state) = ClientHello::new([7; 32], "a test");
+    socket.write_all(&[&Role::Control.preamble()[..], &hello].concat()).unwrap();
+    let state = state.on_welcome(&said(&mut socket)[4..], SECRET.as_bytes(), &[]).unwrap();
+    let (proof, established) = state.on_accepted(&said(&mut socket)[4..]).unwrap();
+    (socket, proof, established)
+}
+
+/// Opens a stream of a session.
+fn stream(server: &TestServer, session: &Established, number: u16) -> TcpStream {
+    let hello = StreamHello { session: session.session, number, direction: StreamDirection::Send };
+    let mut socket = TcpStream::connect(server.address).unwrap();
+    socket.write_all(&hello.encode(&session.session_key, &[])).unwrap();
+    socket
+}
+
+/// Whether a stream is still neither let in nor refused.
+fn waits(server: &TestServer) -> bool {
+    server.accepted.recv_timeout(Duration::from_millis(100)).is_err()
+}
+
+#[test]
+fn streams_that_overtake_the_proof_of_their_session_wait_for_it() {
+    let server = TestServer::start();
+    let (mut socket, proof, session) = welcomed(&server);
+    let streams = [1, 2].map(|number| stream(&server, &session, number));
+    assert!(waits(&server));
+    socket.write_all(&proof).unwrap();
+    let came: Vec<_> = (0..3).map(|_| server.next().unwrap()).collect();
+    let of_session = |accepted: &&Accepted| matches!(accepted, Accepted::Stream { session: id, .. } if *id == session.session);
+    assert_eq!(came.iter().filter(of_session).count(), 2);
+    // Once the session is over, nothing waits for it.
+    server.acceptor.forget(session.session);
+    let began = Instant::now();
+    let late = stream(&server, &session, 3);
+    assert!(server.next_refusal().to_string().contains("unknown or over"));
+    assert!(began.elapsed() < Duration::from_secs(1));
+    drop((streams, late));
+}
+
+#[test]
+fn streams_of_a_session_that_is_never_proved_are_refused_after_a_while() {
+    let server = TestServer::start();
+    let (socket, _, session) = welcomed(&server);
+    let began = Instant::now();
+    let _patient = stream(&server, &session, 1);
+    assert!(server.next_refusal().to_string().contains("unknown or over"));
+    assert!(began.elapsed() >= Duration::from_secs(2) && began.elapsed() < Duration::from_secs(4));
+    let _stranded = stream(&server, &session, 2);
+    assert!(waits(&server));
+    drop(socket);
+    let refusals = [server.next_refusal(), server.next_refusal()].map(|error| error.to_string());
+    assert!(refusals.iter().any(|text| text.contains("unknown or over")), "{refusals:?}");
+    assert!(refusals.iter().any(|text| text.contains("without a proof")), "{refusals:?}");
+}
+
+#[test]
+fn a_stream_waits_no_longer_than_its_connection_may() {
+    let server = hasty();
+    let (_socket, _, session) = welcomed(&server);
+    let began = Instant::now();
+    let _stream = stream(&server, &session, 1);
+    server.next_refusal();
+    server.next_refusal();
+    assert!(began.elapsed() < Duration::from_secs(1));
+}
+
 #[test]
 fn an_address_that_keeps_failing_has_to_wait() {
-    let (server, caller) = (TestServer::start(), Caller::knowing("a secret that is wrong"));
-    for _ in 0..5 {
-        assert_eq!(caller.call(&server.target(false)).err().unwrap().kind(), ErrorKind::Refused);
-        server.next_refusal();
-    }
+    let server = TestServer::start();
+    let fail = || {
+        let (mut socket, mut proof, _) = welcomed(&server);
+        *proof.last_mut().unwrap() ^= 1;
+        socket.write_all(&proof).unwrap();
+        let Message::Fail(failed) = Message::decode(&said(&mut socket)[4..]).unwrap() else { panic!("not a failure") };
+        assert_eq!(edt::Error::from(failed).kind(), ErrorKind::Refused);
+        drop(socket);
+        assert_eq!(server.next_refusal().kind(), ErrorKind::Refused);
+    };
+    (0..5).for_each(|_| fail());
     let began = Instant::now();
-    caller.call(&server.target(false)).err().unwrap();
+    fail();
     assert!(began.elapsed() >= Duration::from_secs(1));
 }

@@ -102,7 +102,10 @@ fn a_wrong_secret_is_refused_with_a_hint_and_pins_nothing() {
         let error = caller.call(&server.target(tls)).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Refused);
         assert!(error.hint().unwrap().contains("same secret"), "{}", error.explain());
-        assert_eq!(server.next_refusal().kind(), ErrorKind::Refused);
+        // The caller knows it by itself and leaves without a word.
+        let left = server.next_refusal();
+        assert_eq!(left.kind(), ErrorKind::ConnectionLost);
+        assert!(left.cause().unwrap().contains("another secret"), "{left}");
         assert_eq!(caller.pins(), "");
     }
 }
@@ -127,17 +130,23 @@ fn an_identity_is_pinned_on_first_use_and_a_changed_one_is_refused() {
 }
 
 #[test]
-fn a_full_server_says_so() {
-    let server = TestServer::with(Admission::new(LIMITS, 1));
-    let caller = Caller::new();
-    let _first = caller.call(&server.target(false)).unwrap();
-    let first = server.next_session();
-    let error = caller.call(&server.target(false)).err().unwrap();
-    assert_eq!(error.kind(), ErrorKind::Throttled);
-    assert!(error.hint().is_some());
-    server.next_refusal();
-    server.acceptor.forget(first.session);
-    assert!(caller.call(&server.target(false)).is_ok());
+fn a_full_server_says_so_in_the_session() {
+    for tls in [false, true] {
+        let server = TestServer::with(Admission::new(LIMITS, 1));
+        let caller = Caller::new();
+        let _first = caller.call(&server.target(tls)).unwrap();
+        let first = server.next_session();
+        let turned_away = caller.call(&server.target(tls)).unwrap();
+        let Message::Fail(failed) = turned_away.control.receiver.recv_timeout(LONG).unwrap() else { panic!("not a failure") };
+        let error = edt::Error::from(failed);
+        assert_eq!(error.kind(), ErrorKind::Throttled);
+        assert!(error.hint().unwrap().contains("try again"));
+        drop(turned_away);
+        server.next_refusal();
+        server.acceptor.forget(first.session);
+        let _second = caller.call(&server.target(tls)).unwrap();
+        server.next_session();
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use edt::protocol::frame::pack_item;
-use edt::protocol::handshake::{ClientHello, Limits, ServerHandshake, SessionId, StreamDirection, StreamHello, refuse};
+use edt::protocol::handshake::{ClientHello, Limits, Refusal, ServerHandshake, SessionId, StreamDirection, StreamHello};
 use edt::protocol::hex;
 
 /// Encodings by name.
@@ -59,14 +59,15 @@ fn the_handshake_is_what_it_was() {
     let (hello, waiting) = ClientHello::new([0xc1; 32], "edt golden client");
     let (welcome, server) =
         ServerHandshake::on_hello(&hello[4..], [0x5e; 32], SessionId([0x5d; 16]), "edt golden server").unwrap();
-    let (authenticate, waiting) = waiting.on_welcome(&welcome[4..], secret, binding).unwrap();
     let limits = Limits { max_streams: 64, buffer: 96 << 20, read_only: true };
-    let (accepted, _) = server.on_authenticate(&authenticate[4..], secret, binding, limits).unwrap();
-    let established = waiting.on_accepted(&accepted[4..]).unwrap();
+    let (accepted, server) = server.prove(secret, binding, limits);
+    let waiting = waiting.on_welcome(&welcome[4..], secret, binding).unwrap();
+    let (authenticate, established) = waiting.on_accepted(&accepted[4..]).unwrap();
+    server.on_authenticate(&authenticate[4..]).unwrap();
     let stream = StreamHello { session: established.session, number: 0x0102, direction: StreamDirection::Send };
     let stream = stream.encode(&established.session_key, binding).to_vec();
-    let refusal = refuse(
-        &edt::Error::new(edt::ErrorKind::Refused, "could not let the caller in").with_cause("a cause").with_hint("a hint"),
+    let refusal = Refusal::unwelcome(
+        edt::Error::new(edt::ErrorKind::Refused, "could not let the caller in").with_cause("a cause").with_hint("a hint"),
     );
     compare(
         "handshake",
@@ -75,7 +76,7 @@ fn the_handshake_is_what_it_was() {
             ("welcome", welcome),
             ("authenticate", authenticate),
             ("accepted", accepted),
-            ("refuse", refusal),
+            ("refuse", refusal.reply),
             ("stream", stream),
         ],
     );

@@ -5,9 +5,10 @@
 use edt::ErrorKind;
 use edt::protocol::VERSION;
 use edt::protocol::handshake::{
-    Accepted, ClientHello, Established, Handshake, Hello, Limits, Refusal, Role, ServerHandshake, SessionId, StreamDirection,
-    StreamHello, UnverifiedStreamHello, is_tls, read_length, refuse,
+    Authenticate, AwaitAccepted, AwaitAuthenticate, ClientHello, Established, Handshake, Hello, Limits, Refusal, Role,
+    ServerHandshake, SessionId, StreamDirection, StreamHello, UnverifiedStreamHello, is_tls, read_length,
 };
+use edt::protocol::message::Message;
 use proptest::prelude::*;
 
 const LIMITS: Limits = Limits { max_streams: 64, buffer: 96 << 20, read_only: true };
@@ -23,20 +24,30 @@ fn message(bytes: &[u8]) -> &[u8] {
 /// Secret and channel binding of one side.
 type Side<'a> = (&'a [u8], &'a [u8]);
 
-/// Runs a whole handshake; the client's side first.
-fn shake(client: Side<'_>, server: Side<'_>) -> Result<(Established, Established), Box<(edt::Error, edt::Error)>> {
+/// A client that was welcomed, the server's proof, and the server; the client's side first.
+fn welcome(client: Side<'_>, server: Side<'_>, nonce: u8) -> (AwaitAccepted, Vec<u8>, AwaitAuthenticate) {
     let (hello, waiting) = ClientHello::new([1; 32], "client 1");
-    let (welcome, server_waiting) = ServerHandshake::on_hello(message(&hello), [2; 32], SESSION, "server 1").unwrap();
-    let (proof, waiting) = waiting.on_welcome(message(&welcome), client.0, client.1).unwrap();
-    match server_waiting.on_authenticate(message(&proof), server.0, server.1, LIMITS) {
-        Ok((accepted, at_server)) => Ok((waiting.on_accepted(message(&accepted)).unwrap(), at_server)),
-        Err(Refusal { error, reply }) => Err(Box::new((waiting.on_accepted(message(&reply)).unwrap_err(), error))),
-    }
+    let (welcome, welcomed) = ServerHandshake::on_hello(message(&hello), [nonce; 32], SESSION, "server 1").unwrap();
+    let (accepted, proved) = welcomed.prove(server.0, server.1, LIMITS);
+    (waiting.on_welcome(message(&welcome), client.0, client.1).unwrap(), accepted, proved)
+}
+
+/// Runs a whole handshake between two sides that know the same; the client's end first.
+fn shake(side: Side<'_>) -> (Established, Established) {
+    let (client, accepted, server) = welcome(side, side, 2);
+    let (proof, at_client) = client.on_accepted(message(&accepted)).unwrap();
+    (at_client, server.on_authenticate(message(&proof)).unwrap())
+}
+
+/// What a client is told that a server turns away after its own proof.
+fn told(refusal: &Refusal) -> edt::Error {
+    let Message::Fail(failed) = Message::decode(message(&refusal.reply)).unwrap() else { panic!("not a failure") };
+    failed.into()
 }
 
 #[test]
 fn sides_with_the_same_secret_agree() {
-    let (client, server) = shake((b"secret", &[9; 32]), (b"secret", &[9; 32])).unwrap();
+    let (client, server) = shake((b"secret", &[9; 32]));
     assert_eq!((client.session, client.limits, client.version), (SESSION, LIMITS, VERSION));
     assert_eq!((server.session, server.limits, server.version), (SESSION, LIMITS, VERSION));
     assert_eq!((client.peer.as_str(), server.peer.as_str()), ("server 1", "client 1"));
@@ -48,40 +59,46 @@ fn sides_with_the_same_secret_agree() {
 }
 
 #[test]
-fn a_wrong_secret_or_another_tls_connection_is_refused_alike_at_both_sides() {
+fn a_client_with_another_secret_or_tls_connection_says_nothing_more_and_knows_why() {
     for (client, server) in [
         ((&b"a"[..], &[9u8; 32][..]), (&b"b"[..], &[9u8; 32][..])),
         ((b"a", &[9; 32]), (b"a", &[8; 32])),
         ((b"a", b""), (b"a", &[8; 32])),
     ] {
-        let (at_client, at_server) = *shake(client, server).unwrap_err();
-        assert_eq!((at_client.kind(), at_server.kind()), (ErrorKind::Refused, ErrorKind::Refused));
-        assert_eq!(at_client.hint(), Some("give both sides the same secret: EDT_TOKEN or --token-file"));
-        assert_eq!(at_client.to_string(), at_server.to_string());
+        let (client, accepted, _) = welcome(client, server, 2);
+        let error = client.on_accepted(message(&accepted)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Refused);
+        assert_eq!(error.to_string(), "could not trust the server: its proof of the secret is wrong");
+        assert_eq!(error.hint(), Some("give both sides the same secret: EDT_TOKEN or --token-file"));
     }
 }
 
 #[test]
-fn a_server_that_does_not_know_the_secret_is_not_trusted() {
-    let (hello, waiting) = ClientHello::new([1; 32], "client");
-    let (welcome, _) = ServerHandshake::on_hello(message(&hello), [2; 32], SESSION, "server").unwrap();
-    let (proof, waiting) = waiting.on_welcome(message(&welcome), b"secret", b"").unwrap();
-    let Handshake::Authenticate(sent) = minicbor::decode(message(&proof)).unwrap() else { panic!() };
-    // The best that an impostor can do is to send the client's own proof back.
-    let accepted = Handshake::Accepted(Accepted { proof: sent.proof, limits: LIMITS });
-    let error = waiting.on_accepted(&minicbor::to_vec(accepted).unwrap()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Refused);
-    assert!(error.what().contains("trust the server"));
+fn a_client_that_does_not_know_the_secret_is_refused_and_told_in_the_session() {
+    let (_, accepted, server) = welcome((b"a", b""), (b"b", b""), 2);
+    let Handshake::Accepted(heard) = minicbor::decode(message(&accepted)).unwrap() else { panic!() };
+    // The best that an impostor can do is to send the server's own proof back.
+    for (method, proof) in [(1, heard.proof), (1, [0; 32]), (2, heard.proof)] {
+        let (_, _, server) = welcome((b"a", b""), (b"b", b""), 2);
+        let proof = Handshake::Authenticate(Authenticate { method, proof });
+        let refusal = server.on_authenticate(&minicbor::to_vec(proof).unwrap()).unwrap_err();
+        assert_eq!(refusal.error.kind(), ErrorKind::Refused);
+        assert_eq!(refusal.error.hint(), Some("give both sides the same secret: EDT_TOKEN or --token-file"));
+        assert_eq!(told(&refusal).explain(), refusal.error.explain());
+    }
+    assert_eq!(told(&server.on_authenticate(message(&accepted)).unwrap_err()).kind(), ErrorKind::Protocol);
 }
 
 #[test]
 fn a_proof_is_worth_nothing_in_another_handshake() {
-    let (hello, waiting) = ClientHello::new([1; 32], "client");
-    let (welcome, _) = ServerHandshake::on_hello(message(&hello), [2; 32], SESSION, "server").unwrap();
-    let (proof, _) = waiting.on_welcome(message(&welcome), b"secret", b"").unwrap();
-    let (_, server) = ServerHandshake::on_hello(message(&hello), [3; 32], SESSION, "server").unwrap();
-    let refusal = server.on_authenticate(message(&proof), b"secret", b"", LIMITS).unwrap_err();
-    assert_eq!(refusal.error.kind(), ErrorKind::Refused);
+    let side: Side<'_> = (b"secret", b"");
+    let (client, accepted, _) = welcome(side, side, 2);
+    let (other, accepted_there, server_there) = welcome(side, side, 3);
+    let (proof, _) = client.on_accepted(message(&accepted)).unwrap();
+    assert_eq!(server_there.on_authenticate(message(&proof)).unwrap_err().error.kind(), ErrorKind::Refused);
+    assert!(other.on_accepted(message(&accepted)).is_err());
+    let (client, ..) = welcome(side, side, 2);
+    assert!(client.on_accepted(message(&accepted_there)).is_err());
 }
 
 #[test]
@@ -124,17 +141,19 @@ fn a_newer_minor_version_with_unknown_fields_capabilities_and_methods_gets_in() 
 fn a_message_out_of_order_is_a_breach_of_the_protocol() {
     let (hello, waiting) = ClientHello::new([1; 32], "client");
     assert_eq!(waiting.on_welcome(message(&hello), b"", b"").err().unwrap().kind(), ErrorKind::Protocol);
-    let full = edt::Error::new(ErrorKind::Throttled, "could not take another session");
+    let refusal = Refusal::unwelcome(edt::Error::new(ErrorKind::Refused, "could not let the caller in"));
     assert_eq!(
-        ServerHandshake::on_hello(message(&refuse(&full)), [2; 32], SESSION, "").err().unwrap().error.kind(),
+        ServerHandshake::on_hello(message(&refusal.reply), [2; 32], SESSION, "").err().unwrap().error.kind(),
         ErrorKind::Protocol
     );
+    let (client, ..) = welcome((b"s", b""), (b"s", b""), 2);
+    assert_eq!(client.on_accepted(message(&hello)).unwrap_err().kind(), ErrorKind::Protocol);
 }
 
 #[test]
 fn a_changed_bit_in_the_hello_of_a_stream_is_refused() {
-    let (established, _) = shake((b"s", b""), (b"s", b"")).unwrap();
-    let (other, _) = shake((b"t", b""), (b"t", b"")).unwrap();
+    let (established, _) = shake((b"s", b""));
+    let (other, _) = shake((b"t", b""));
     let bytes =
         StreamHello { session: SESSION, number: 1, direction: StreamDirection::Send }.encode(&established.session_key, b"tls");
     for bit in 0..bytes.len() * 8 {
@@ -168,16 +187,17 @@ fn a_long_message_is_refused_before_it_is_read() {
 
 #[test]
 fn keys_do_not_show_themselves() {
-    let (established, _) = shake((b"s", b""), (b"s", b"")).unwrap();
+    let (established, _) = shake((b"s", b""));
     assert!(format!("{established:?}").contains("SessionKey(..)"));
 }
 
 proptest! {
     #[test]
     fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let (hello, waiting) = ClientHello::new([1; 32], "client");
-        let (_, server) = ServerHandshake::on_hello(message(&hello), [2; 32], SESSION, "server").unwrap();
-        prop_assert!(server.on_authenticate(&bytes, b"s", b"", LIMITS).is_err());
+        let (_, waiting) = ClientHello::new([1; 32], "client");
+        let (welcomed, _, server) = welcome((b"s", b""), (b"s", b""), 2);
+        prop_assert!(server.on_authenticate(&bytes).is_err());
+        prop_assert!(welcomed.on_accepted(&bytes).is_err());
         prop_assert!(waiting.on_welcome(&bytes, b"s", b"").is_err());
         let _ = ServerHandshake::on_hello(&bytes, [2; 32], SESSION, "server");
         if let Some(hello) = bytes.first_chunk() {

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 
-use edt::ErrorKind;
 use edt::files::Files;
 use edt::path::RelativePath;
 use edt::store::{Depth, Entry, EntryKind};
@@ -19,9 +18,10 @@ pub(crate) fn list(args: &ListArgs) -> anyhow::Result<Exit> {
     let mut files = Files::open(&endpoint(&args.url)?, &args.connect.options()).map_err(told)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let mut exit = Exit::Complete;
-    // The first answer tells whether the directory is there at all.
+    // The first answer tells whether the directory is there at all, and its server has room for one more caller.
     let mut entries = files.list(depth(args.recursive)).map_err(told)?.peekable();
-    if let Some(Err(error)) = entries.next_if(|first| first.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound)) {
+    let whole = |error: &edt::Error| Exit::of_kind(error.kind()) == Exit::Unreachable;
+    if let Some(Err(error)) = entries.next_if(|first| first.as_ref().is_err_and(whole)) {
         return Err(told(error).into());
     }
     for entry in entries {

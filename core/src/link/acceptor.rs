@@ -1,8 +1,8 @@
 //! The serving side: lets callers in, one connection at a time, and joins streams to their sessions.
 
 mod failures;
+mod sessions;
 
-use std::collections::{HashMap, HashSet};
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -22,11 +22,12 @@ use crate::link::socket::{self, HANDSHAKE_TIMEOUT, Use};
 use crate::link::{Control, IncomingStream, StreamEnd, stream, tls};
 use crate::options::Plain;
 use crate::protocol::handshake::{
-    Limits, PREAMBLE_LENGTH, Refusal, Role, STREAM_HELLO_LENGTH, ServerHandshake, SessionId, SessionKey, StreamDirection,
-    UnverifiedStreamHello, refuse,
+    Limits, PREAMBLE_LENGTH, Refusal, Role, STREAM_HELLO_LENGTH, ServerHandshake, SessionId, StreamDirection,
+    UnverifiedStreamHello,
 };
 
 use failures::Failures;
+use sessions::Sessions;
 
 /// Connections whose handshakes may go on at once; each has a thread and, under TLS, a buffer.
 const PENDING: usize = 512;
@@ -82,16 +83,9 @@ pub struct Acceptor {
     tls: Arc<ServerConfig>,
     secret: Secret,
     admission: Admission,
-    sessions: Arc<Mutex<HashMap<SessionId, Entry>>>,
+    sessions: Arc<Sessions>,
     failures: Mutex<Failures>,
     pending: AtomicUsize,
-}
-
-struct Entry {
-    key: SessionKey,
-    /// Every number is good for one stream, so that a recorded hello opens nothing.
-    used: HashSet<u16>,
-    live: usize,
 }
 
 impl Acceptor {
@@ -101,7 +95,7 @@ impl Acceptor {
             tls: tls::server_config(identity)?,
             secret,
             admission,
-            sessions: Arc::default(),
+            sessions: Arc::new(Sessions::new(admission.max_sessions, admission.limits.max_streams)),
             failures: Mutex::default(),
             pending: AtomicUsize::new(0),
         })
@@ -133,14 +127,14 @@ impl Acceptor {
         match role {
             Role::Control if allowed => self.control(connection, peer),
             Role::Control => Err(refuse_plain(connection, peer)),
-            Role::Stream if allowed => self.stream(connection, preamble, peer),
+            Role::Stream if allowed => self.stream(connection, preamble, peer, deadline),
             Role::Stream => Err(plain_refused(peer)),
         }
     }
 
     /// Ends a session: no stream can join it any more.
     pub fn forget(&self, session: SessionId) {
-        self.sessions.lock().remove(&session);
+        self.sessions.forget(session);
     }
 
     fn control(&self, mut connection: Connection, peer: SocketAddr) -> Result<Accepted> {
@@ -151,36 +145,21 @@ impl Acceptor {
             Ok(next) => next,
             Err(refusal) => return Err(turn_away(connection, refusal)),
         };
-        connection.write_both(&welcome, &[]).map_err(lost)?;
-        let proof = connection.read_message().map_err(lost)?;
         let binding = connection.binding().map_err(lost)?;
-        let (accepted, established) = match state.on_authenticate(&proof, self.secret.as_bytes(), &binding, self.admission.limits)
-        {
-            Ok(next) => next,
+        let (accepted, state) = state.prove(self.secret.as_bytes(), &binding, self.admission.limits);
+        // From the welcome on streams may come, even ahead of the caller's proof; they hear its end after the caller has.
+        let expected = self.sessions.expect(session);
+        connection.write_both(&welcome, &accepted).map_err(lost)?;
+        let proof = connection.read_message().map_err(|cause| left(peer, &cause))?;
+        let established = match state.on_authenticate(&proof) {
+            Ok(established) => established,
             Err(refusal) => return Err(self.fail(connection, refusal, peer.ip())),
         };
-        if let Err(full) = self.register(session, established.session_key) {
-            return Err(turn_away(connection, full.into()));
+        if let Err(full) = expected.open(established.session_key) {
+            return Err(turn_away(connection, Refusal::unaccepted(full)));
         }
-        let opened = connection.write_both(&accepted, &[]).map_err(lost);
-        match opened.and_then(|()| control::open(connection, &peer.to_string(), Liveness::default())) {
-            Ok(control) => Ok(Accepted::Control(ControlSession { control, session, peer })),
-            Err(error) => {
-                self.forget(session);
-                Err(error)
-            }
-        }
-    }
-
-    fn register(&self, session: SessionId, key: SessionKey) -> Result<()> {
-        let mut sessions = self.sessions.lock();
-        if sessions.len() >= self.admission.max_sessions {
-            return Err(Error::new(ErrorKind::Throttled, "could not begin a session")
-                .with_cause(format!("the server already has {} sessions, as many as it takes", sessions.len()))
-                .with_hint("try again when others have finished, or raise the server's limit of sessions"));
-        }
-        sessions.insert(session, Entry { key, used: HashSet::new(), live: 0 });
-        Ok(())
+        let opened = control::open(connection, &peer.to_string(), Liveness::default()).inspect_err(|_| self.forget(session));
+        Ok(Accepted::Control(ControlSession { control: opened?, session, peer }))
     }
 
     fn fail(&self, connection: Connection, refusal: Refusal, address: IpAddr) -> Error {
@@ -190,22 +169,27 @@ impl Acceptor {
         turn_away(connection, refusal)
     }
 
-    fn stream(&self, mut connection: Connection, preamble: [u8; PREAMBLE_LENGTH], peer: SocketAddr) -> Result<Accepted> {
+    fn stream(
+        &self,
+        mut connection: Connection,
+        preamble: [u8; PREAMBLE_LENGTH],
+        peer: SocketAddr,
+        deadline: Instant,
+    ) -> Result<Accepted> {
         let lost = |cause: io::Error| broken(&peer, &cause);
         let mut bytes = [0; STREAM_HELLO_LENGTH];
         bytes[..PREAMBLE_LENGTH].copy_from_slice(&preamble);
         connection.read_exact(&mut bytes[PREAMBLE_LENGTH..]).map_err(lost)?;
         let unverified = UnverifiedStreamHello::parse(&bytes)?;
         let session = unverified.session();
-        let key = self.sessions.lock().get(&session).map(|entry| entry.key.clone());
-        let key = key.ok_or_else(|| {
+        let key = self.sessions.key(session, deadline).ok_or_else(|| {
             Error::new(ErrorKind::Refused, format!("could not let a stream of `{peer}` in"))
                 .with_cause("its session is unknown or over")
         })?;
         let hello = unverified.verify(&key, &connection.binding().map_err(lost)?).inspect_err(|_| {
             self.failures.lock().record(peer.ip(), Instant::now());
         })?;
-        let guard: Box<dyn Send> = Box::new(self.claim(session, hello.number)?);
+        let guard: Box<dyn Send> = Box::new(self.sessions.claim(session, hello.number)?);
         socket::configure(&connection.socket, Use::Data).map_err(lost)?;
         let name = format!("stream {} of `{peer}`", hello.number);
         let end = match hello.direction {
@@ -213,35 +197,6 @@ impl Acceptor {
             StreamDirection::Receive => StreamEnd::Sink(stream::sink(connection, name, Some(guard))?),
         };
         Ok(Accepted::Stream { session, stream: IncomingStream { number: hello.number, end } })
-    }
-
-    fn claim(&self, session: SessionId, number: u16) -> Result<Live> {
-        let refused = |cause: &str| Error::new(ErrorKind::Refused, format!("could not open stream {number}")).with_cause(cause);
-        let mut sessions = self.sessions.lock();
-        let entry = sessions.get_mut(&session).ok_or_else(|| refused("its session is over"))?;
-        // A stream that the caller has ended may still be drained here when its successor comes, hence twice the limit.
-        if entry.live >= 2 * usize::from(self.admission.limits.max_streams) {
-            return Err(refused("its session has as many streams as it may"));
-        }
-        if !entry.used.insert(number) {
-            return Err(refused("its number was used before in this session"));
-        }
-        entry.live += 1;
-        Ok(Live { sessions: Arc::clone(&self.sessions), session })
-    }
-}
-
-/// Counts a stream as live until it is dropped.
-struct Live {
-    sessions: Arc<Mutex<HashMap<SessionId, Entry>>>,
-    session: SessionId,
-}
-
-impl Drop for Live {
-    fn drop(&mut self) {
-        if let Some(entry) = self.sessions.lock().get_mut(&self.session) {
-            entry.live -= 1;
-        }
     }
 }
 
@@ -276,10 +231,9 @@ fn turn_away(mut connection: Connection, refusal: Refusal) -> Error {
 
 fn refuse_plain(mut connection: Connection, peer: SocketAddr) -> Error {
     let error = plain_refused(peer);
-    let reply = refuse(&error);
     // The hello is read first: an answer over unread bytes could be lost with the connection.
     match connection.read_message() {
-        Ok(_) => turn_away(connection, Refusal { error, reply }),
+        Ok(_) => turn_away(connection, Refusal::unwelcome(error)),
         Err(_) => error,
     }
 }
@@ -288,6 +242,17 @@ fn plain_refused(peer: SocketAddr) -> Error {
     Error::new(ErrorKind::Refused, format!("could not let `{}` in without encryption", peer.ip()))
         .with_cause("the server takes plain connections from its own machine only")
         .with_hint("leave out --plain at the client, or start `edt serve` with --plain on a network that you trust")
+}
+
+/// What to think of a caller that ended its connection when it had heard this side's proof.
+fn left(peer: SocketAddr, cause: &io::Error) -> Error {
+    let error = broken(&peer, cause);
+    match cause.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
+            error.with_cause("it left without a proof of the secret, as one does that has another secret")
+        }
+        _ => error,
+    }
 }
 
 fn broken(peer: &dyn std::fmt::Display, cause: &io::Error) -> Error {

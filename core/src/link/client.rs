@@ -78,7 +78,8 @@ pub struct Session {
 }
 
 /// Opens a session. Plain on loopback, unless the target asks for TLS, and where the options allow plain anywhere; else under TLS, with
-/// the server's identity pinned once it has shown that it knows the secret. The message of `opening` has been sent when this returns.
+/// the server's identity pinned once it has shown that it knows the secret. The message of `opening` has been sent when this returns. The
+/// server's answer is not waited for: one that is full, for example, says so by [`Message::Fail`].
 pub fn connect(target: &Target, options: &TransferOptions, opening: Option<Opening>) -> Result<Session> {
     let secret = secret::find(&options.secret)?;
     let peer = target.name();
@@ -95,33 +96,30 @@ pub fn connect(target: &Target, options: &TransferOptions, opening: Option<Openi
         control_way.tls = Some(tls::client_config(Arc::clone(&trust.verifier))?);
         way.tls = trust.pinned()?;
     }
-    // A server that is met for the first time hears nothing, and sees no further connection, before it has proved itself.
-    let early = opening.filter(|_| trust.is_none() || way.tls.is_some());
-    let standby = early.map_or_else(Standby::default, |opening| Standby::dial(&way, opening.streams.over(rtt)));
+    // A server that is met for the first time sees no further connection before it has proved itself.
+    let known = trust.is_none() || way.tls.is_some();
+    let standby =
+        opening.filter(|_| known).map_or_else(Standby::default, |opening| Standby::dial(&way, opening.streams.over(rtt)));
     let mut connection =
         control_way.open(socket).map_err(|cause| trust.as_ref().and_then(Trust::refusal).unwrap_or_else(|| failed(&cause)))?;
-    let established = greet(&mut connection, &secret, early.map_or(&[], |_| &first), &peer)?;
+    let (proof, established) = greet(&mut connection, &secret, &peer)?;
     if let Some(trust) = trust.filter(|trust| trust.pin.is_none()) {
         way.tls = Some(trust.settle()?);
     }
+    connection.write_both(&proof, &first).map_err(|cause| failed(&cause))?;
     let control = control::open(connection, &peer, Liveness::default())?;
-    if let Some(opening) = opening.filter(|_| early.is_none()) {
-        control.sender.send(opening.message)?;
-    }
     let Established { session, session_key: key, limits, peer: software, .. } = established;
     let software = software.chars().filter(|c| !c.is_control()).take(100).collect();
     Ok(Session { control, dialer: Arc::new(TcpDialer { way, session, key, standby }), limits, peer, software, rtt })
 }
 
-/// Does the client's part of the handshake, and sends the bytes of a first message right behind it.
-fn greet(connection: &mut Connection, secret: &Secret, first: &[u8], peer: &str) -> Result<Established> {
+/// Does the client's part of the handshake up to its own proof, which is returned: it is said once the server has proved itself.
+fn greet(connection: &mut Connection, secret: &Secret, peer: &str) -> Result<(Vec<u8>, Established)> {
     let failed = |cause: io::Error| failed(peer, &cause);
     let (hello, state) = ClientHello::new(secret::random()?, SOFTWARE);
     connection.write_both(&Role::Control.preamble(), &hello).map_err(failed)?;
     let welcome = connection.read_message().map_err(failed)?;
-    let binding = connection.binding().map_err(failed)?;
-    let (proof, state) = state.on_welcome(&welcome, secret.as_bytes(), &binding)?;
-    connection.write_both(&proof, first).map_err(failed)?;
+    let state = state.on_welcome(&welcome, secret.as_bytes(), &connection.binding().map_err(failed)?)?;
     state.on_accepted(&connection.read_message().map_err(failed)?)
 }
 

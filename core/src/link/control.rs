@@ -58,6 +58,7 @@ pub(super) fn open(mut connection: Connection, peer: &str, liveness: Liveness) -
         session,
         last_sent: Mutex::new(Instant::now()),
         closed: AtomicBool::new(false),
+        told: Mutex::new(None),
         failure: Mutex::new(None),
         what,
     });
@@ -128,6 +129,8 @@ struct Wire {
     /// session is locked only to turn bytes into records or back, never over a system call: a stuck send does not stop receiving.
     last_sent: Mutex<Instant>,
     closed: AtomicBool,
+    /// Why the peer gives the session up, if it said so.
+    told: Mutex<Option<Error>>,
     failure: Mutex<Option<Error>>,
     what: String,
 }
@@ -141,8 +144,7 @@ impl Wire {
                 io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "the peer takes no messages"),
                 _ => cause,
             };
-            self.fail(lost(&self.what, &cause));
-            lost(&self.what, &cause)
+            self.fail(lost(&self.what, &cause))
         })
     }
 
@@ -168,12 +170,15 @@ impl Wire {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Ends the channel because of an error; the first one counts, and none after a close.
-    fn fail(&self, error: Error) {
+    /// Ends the channel because of an error, or for the reason that the peer gave before; returns which it was. The first one counts, and
+    /// none after a close.
+    fn fail(&self, error: Error) -> Error {
+        let error = self.told.lock().clone().unwrap_or(error);
         if !self.is_closed() {
-            self.failure.lock().get_or_insert(error);
+            self.failure.lock().get_or_insert_with(|| error.clone());
         }
         let _ = self.socket.shutdown(Shutdown::Both);
+        error
     }
 
     fn has_failed(&self) -> bool {
@@ -307,6 +312,9 @@ impl Reader {
             let Some(bytes) = rest.get(..length) else { break };
             let message = Message::decode(bytes)?;
             begin += 4 + length;
+            if let Message::Fail(failed) = &message {
+                self.wire.told.lock().get_or_insert_with(|| failed.clone().into());
+            }
             if message != Message::Ping && !self.hand_over(message) {
                 return Ok(false);
             }

@@ -71,7 +71,7 @@ pub trait SendMessage: Send + Sync {
     /// Closes the channel; the other end sees its receiver disconnected.
     fn close(&self);
 
-    /// Why the channel broke, if it did.
+    /// Why the channel broke, if it did: for the reason that the peer gave, if it gave one.
     fn failure(&self) -> Option<crate::error::Error>;
 }
 

@@ -20,9 +20,9 @@ const PARTS: u8 = 8;
 /// How many stages have a concurrency of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stages {
-    /// One number for all three: reading and writing are fused with the streams [EDT].
+    /// One number for all three: reading and writing are fused with the streams [EDT §IV-D].
     One,
-    /// Three numbers: read, network, write [AutoMDT].
+    /// Three numbers: read, network, write [AutoMDT §IV-D].
     Three,
 }
 

@@ -8,7 +8,7 @@ mod proof;
 mod stream;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::protocol::message::{Failed, bounded_length, decode_whole, with_length};
+use crate::protocol::message::{Failed, Message, bounded_length, decode_whole, with_length};
 use crate::protocol::{VERSION, Version};
 
 pub use messages::{Accepted, Authenticate, Handshake, Hello, Limits, METHOD_SECRET, Welcome};
@@ -86,8 +86,8 @@ impl ClientHello {
         (bytes.clone(), Self { hello: bytes })
     }
 
-    /// Takes the server's welcome and answers with the proof that this side knows the secret.
-    pub fn on_welcome(self, message: &[u8], secret: &[u8], binding: &[u8]) -> Result<(Vec<u8>, AwaitAccepted)> {
+    /// Takes the server's welcome. Nothing is said to the server before its proof, which is behind it.
+    pub fn on_welcome(self, message: &[u8], secret: &[u8], binding: &[u8]) -> Result<AwaitAccepted> {
         let welcome = match decode_whole(message)? {
             Handshake::Welcome(welcome) => welcome,
             Handshake::Refuse(failed) => return Err(failed.into()),
@@ -99,20 +99,17 @@ impl ClientHello {
                 .with_cause("it does not take a shared secret, and this version knows no other method")
                 .with_hint("upgrade edt on the calling side"));
         }
-        let proofs = Proofs::new(secret, &self.hello, message, binding);
-        let answer = Authenticate { method: METHOD_SECRET, proof: proofs.make(Label::Client) };
-        let state = AwaitAccepted {
-            proofs,
+        Ok(AwaitAccepted {
+            proofs: Proofs::new(secret, &self.hello, message, binding),
             session: SessionId(welcome.session),
             version: common(VERSION, welcome.version),
             capabilities: welcome.capabilities & CAPABILITIES,
             peer: welcome.software,
-        };
-        Ok((with_length(&Handshake::Authenticate(answer)), state))
+        })
     }
 }
 
-/// Client: has proven itself and waits to be accepted.
+/// Client: was welcomed and waits for the server's proof.
 pub struct AwaitAccepted {
     proofs: Proofs,
     session: SessionId,
@@ -122,24 +119,27 @@ pub struct AwaitAccepted {
 }
 
 impl AwaitAccepted {
-    /// Takes the server's answer and checks that the server knows the secret too.
-    pub fn on_accepted(self, message: &[u8]) -> Result<Established> {
+    /// Checks that the server knows the secret, and answers with the proof that this side knows it too. Behind that answer the session is
+    /// open for this side; a server that does not let it in after all says [`Message::Fail`].
+    pub fn on_accepted(self, message: &[u8]) -> Result<(Vec<u8>, Established)> {
         let accepted = match decode_whole(message)? {
             Handshake::Accepted(accepted) => accepted,
             Handshake::Refuse(failed) => return Err(failed.into()),
             _ => return Err(out_of_order("an acceptance")),
         };
         if !self.proofs.verify(Label::Server, &accepted.proof) {
-            return Err(wrong_secret("could not trust the server", "its proof of the secret is wrong"));
+            return Err(wrong_secret("could not trust the server"));
         }
-        Ok(Established {
+        let answer = Authenticate { method: METHOD_SECRET, proof: self.proofs.make(Label::Client) };
+        let established = Established {
             session: self.session,
             session_key: self.proofs.session_key(),
             limits: accepted.limits,
             version: self.version,
             capabilities: self.capabilities,
             peer: self.peer,
-        })
+        };
+        Ok((with_length(&Handshake::Authenticate(answer)), established))
     }
 }
 
@@ -152,16 +152,18 @@ pub struct Refusal {
     pub reply: Vec<u8>,
 }
 
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Self {
-        let reply = refuse(&error);
+impl Refusal {
+    /// Turns away a client that has not been welcomed.
+    pub fn unwelcome(error: Error) -> Self {
+        let reply = with_length(&Handshake::Refuse(Failed::from(&error)));
         Self { error, reply }
     }
-}
 
-/// The message by which a server turns a client away at any point of the handshake, for example because it is full.
-pub fn refuse(error: &Error) -> Vec<u8> {
-    with_length(&Handshake::Refuse(Failed::from(error)))
+    /// Turns away a client that has this side's proof, and may hold the session for open: it is told as in any session.
+    pub fn unaccepted(error: Error) -> Self {
+        let reply = Message::Fail(Failed::from(&error)).encode_with_length();
+        Self { error, reply }
+    }
 }
 
 /// Server: waits for the hello.
@@ -169,14 +171,8 @@ pub struct ServerHandshake;
 
 impl ServerHandshake {
     /// Takes a client's hello and answers with the welcome. `nonce` and `session` are fresh randomness.
-    pub fn on_hello(
-        message: &[u8],
-        nonce: [u8; 32],
-        session: SessionId,
-        software: &str,
-    ) -> Result<(Vec<u8>, AwaitAuthenticate), Refusal> {
-        check_major(messages::hello_version(message)?, "server", "calling side")?;
-        let Handshake::Hello(hello) = decode_whole(message)? else { return Err(out_of_order("a hello").into()) };
+    pub fn on_hello(message: &[u8], nonce: [u8; 32], session: SessionId, software: &str) -> Result<(Vec<u8>, Welcomed), Refusal> {
+        let hello = read_hello(message).map_err(Refusal::unwelcome)?;
         let welcome = Welcome {
             version: VERSION,
             capabilities: CAPABILITIES,
@@ -186,7 +182,7 @@ impl ServerHandshake {
             software: software.to_owned(),
         };
         let reply = with_length(&Handshake::Welcome(welcome));
-        let state = AwaitAuthenticate {
+        let state = Welcomed {
             hello: prefixed(message),
             welcome: reply.clone(),
             session,
@@ -198,8 +194,8 @@ impl ServerHandshake {
     }
 }
 
-/// Server: has welcomed a client and waits for its proof.
-pub struct AwaitAuthenticate {
+/// Server: has welcomed a client, and has to prove itself first.
+pub struct Welcomed {
     hello: Vec<u8>,
     welcome: Vec<u8>,
     session: SessionId,
@@ -208,21 +204,11 @@ pub struct AwaitAuthenticate {
     peer: String,
 }
 
-impl AwaitAuthenticate {
-    /// Takes the client's proof and answers with the server's own.
-    pub fn on_authenticate(
-        self,
-        message: &[u8],
-        secret: &[u8],
-        binding: &[u8],
-        limits: Limits,
-    ) -> Result<(Vec<u8>, Established), Refusal> {
-        let Handshake::Authenticate(answer) = decode_whole(message)? else { return Err(out_of_order("a proof").into()) };
+impl Welcomed {
+    /// Makes this side's proof, which goes out right behind the welcome.
+    pub fn prove(self, secret: &[u8], binding: &[u8], limits: Limits) -> (Vec<u8>, AwaitAuthenticate) {
         let proofs = Proofs::new(secret, &self.hello, &self.welcome[4..], binding);
-        if answer.method != METHOD_SECRET || !proofs.verify(Label::Client, &answer.proof) {
-            return Err(wrong_secret("could not let the caller in", "its proof of the secret is wrong").into());
-        }
-        let reply = with_length(&Handshake::Accepted(Accepted { proof: proofs.make(Label::Server), limits }));
+        let accepted = with_length(&Handshake::Accepted(Accepted { proof: proofs.make(Label::Server), limits }));
         let established = Established {
             session: self.session,
             session_key: proofs.session_key(),
@@ -231,7 +217,37 @@ impl AwaitAuthenticate {
             capabilities: self.capabilities,
             peer: self.peer,
         };
-        Ok((reply, established))
+        (accepted, AwaitAuthenticate { proofs, established })
+    }
+}
+
+/// Server: has proved itself and waits for the client's proof.
+pub struct AwaitAuthenticate {
+    proofs: Proofs,
+    established: Established,
+}
+
+impl AwaitAuthenticate {
+    /// Takes the client's proof, which opens the session.
+    pub fn on_authenticate(self, message: &[u8]) -> Result<Established, Refusal> {
+        match decode_whole(message).map_err(Refusal::unaccepted)? {
+            Handshake::Authenticate(Authenticate { method: METHOD_SECRET, proof })
+                if self.proofs.verify(Label::Client, &proof) =>
+            {
+                Ok(self.established)
+            }
+            Handshake::Authenticate(_) => Err(Refusal::unaccepted(wrong_secret("could not let the caller in"))),
+            _ => Err(Refusal::unaccepted(out_of_order("a proof"))),
+        }
+    }
+}
+
+/// A client's hello, whose version is looked at before anything else of it.
+fn read_hello(message: &[u8]) -> Result<Hello> {
+    check_major(messages::hello_version(message)?, "server", "calling side")?;
+    match decode_whole(message)? {
+        Handshake::Hello(hello) => Ok(hello),
+        _ => Err(out_of_order("a hello")),
     }
 }
 
@@ -255,8 +271,10 @@ fn check_major(peer: Version, here: &str, there: &str) -> Result<()> {
         .with_hint(format!("upgrade edt on the {older}")))
 }
 
-fn wrong_secret(what: &str, cause: &str) -> Error {
-    Error::new(ErrorKind::Refused, what).with_cause(cause).with_hint("give both sides the same secret: EDT_TOKEN or --token-file")
+fn wrong_secret(what: &str) -> Error {
+    Error::new(ErrorKind::Refused, what)
+        .with_cause("its proof of the secret is wrong")
+        .with_hint("give both sides the same secret: EDT_TOKEN or --token-file")
 }
 
 fn out_of_order(expected: &str) -> Error {

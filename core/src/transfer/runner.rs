@@ -76,6 +76,10 @@ impl Runner {
             let (result, outcome) = session::run(&self.work, peer.take(), &self.steering, optimizer);
             self.outcome.extend(outcome);
             let Err(error) = result else { return Ok(()) };
+            // A server that is full says so in the session: before anything has begun that is for the user to hear.
+            if error.retry() == Retry::Throttled && self.failures == 0 && self.steering.account.progress() == 0 {
+                return Err(error);
+            }
             peer = Some(self.reconnect(error)?);
             self.steering.account.restart();
         }

@@ -63,6 +63,20 @@ fn a_quiet_channel_stays_alive_by_pings_that_nobody_sees() {
 }
 
 #[test]
+fn the_reason_that_the_peer_gave_is_why_the_channel_broke() {
+    for (left, right) in [plain_pair(), tls_pair()] {
+        let reason = Error::new(ErrorKind::Throttled, "could not begin a session").with_hint("try again");
+        left.sender.send(&Message::Fail((&reason).into())).unwrap();
+        left.sender.close();
+        assert!(matches!(right.receiver.recv().unwrap(), Message::Fail(_)));
+        assert!(right.receiver.recv().is_err());
+        for error in [right.sender.failure().unwrap(), right.sender.send(&message(1)).unwrap_err()] {
+            assert_eq!((error.kind(), error.hint()), (reason.kind(), reason.hint()));
+        }
+    }
+}
+
+#[test]
 fn a_peer_that_falls_silent_is_lost() {
     let (client, _silent) = sockets();
     let control = open(plain(client), "server", QUICK).unwrap();

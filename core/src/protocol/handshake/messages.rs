@@ -18,13 +18,13 @@ pub enum Handshake {
     /// Server: the answer to a hello.
     #[n(1)]
     Welcome(#[n(0)] Welcome),
-    /// Server, instead of any answer: why the client may not come in.
+    /// Server, instead of a welcome: why the client may not come in.
     #[n(2)]
     Refuse(#[n(0)] Failed),
-    /// Client: who it is.
+    /// Client, once the server has proved itself: who it is.
     #[n(3)]
     Authenticate(#[n(0)] Authenticate),
-    /// Server: the client may come in.
+    /// Server, right behind its welcome: that it knows the secret.
     #[n(4)]
     Accepted(#[n(0)] Accepted),
 }
@@ -83,7 +83,7 @@ pub struct Authenticate {
     pub proof: [u8; 32],
 }
 
-/// Proves the server and opens the session.
+/// Proves the server.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Accepted {
