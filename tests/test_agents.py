@@ -29,19 +29,10 @@ def decisions(outcome: Outcome) -> list[dict[str, Any]]:
 def test_an_agent_steers_a_transfer_that_copies_the_same_bytes(
     edt: Edt, server: Server, source: Path, optimizer: str
 ) -> None:
-    mixed_tree(source, optimizer, large=24 * MIB)
+    mixed_tree(source, optimizer, large=MIB, small=1500)
     file = AGENTS / f"{optimizer}.safetensors"
-    options: list[str | Path] = [
-        "--optimizer",
-        optimizer,
-        "--agent",
-        file,
-        "--interval",
-        "0.05",
-        "--limit-rate",
-        "60MB",
-    ]
-    outcome = edt.copy(*options, source, server.url("tree/"))
+    words = ["--optimizer", optimizer, "--agent", str(file), "--interval", "0.05", "--limit-rate", "5MB"]
+    outcome = edt.copy(*words, source, server.url("tree/"))
     assert snapshot(server.root / "tree") == snapshot(source)
     assert outcome.events()[-1]["optimizer"] == optimizer
     assert any("the agent's" in decision["reason"] for decision in decisions(outcome)), decisions(outcome)

@@ -16,13 +16,13 @@ const RECURRENT: &[u8] = include_bytes!("agents/recurrent.safetensors");
 const ALL: [(&str, &[u8]); 4] = [("edt", EDT), ("automdt", AUTOMDT), ("drl", DRL), ("edt", RECURRENT)];
 
 fn layers(tensors: &Tensors<'_>) -> Vec<LayerSpec> {
-    let text = tensors.text("edt.agent").unwrap().unwrap();
-    let description: serde_json::Value = serde_json::from_str(&text).unwrap();
-    serde_json::from_value(description["network"].clone()).unwrap()
+    let text = tensors.text("edt.agent").expect("the header is whole").expect("it describes an agent");
+    let description: serde_json::Value = serde_json::from_str(&text).expect("the description is JSON");
+    serde_json::from_value(description["network"].clone()).expect("it lists layers")
 }
 
 fn optimizer(name: &str, bytes: &[u8], sampling: Sampling) -> Box<dyn Optimizer> {
-    by_name(name, &Setup { streams: 1, agent: Some(bytes), sampling }).unwrap()
+    by_name(name, &Setup { streams: 1, agent: Some(bytes), sampling }).expect("the agent suits its optimizer")
 }
 
 fn observed(applied: Decision, throughput: f64) -> Observation {
@@ -48,7 +48,7 @@ fn trace(optimizer: &mut dyn Optimizer, count: usize) -> Vec<PerStage<u16>> {
     let mut trace = Vec::new();
     for _ in 0..count {
         let throughput = 1e7 * f64::from(decision.concurrency.network.min(13));
-        decision = optimizer.decide(&observed(decision, throughput)).unwrap();
+        decision = optimizer.decide(&observed(decision, throughput)).expect("an agent answers everything");
         let PerStage { read, network, write } = decision.concurrency;
         assert!([read, network, write].iter().all(|workers| (1..=48).contains(workers)), "{decision:?}");
         assert!(decision.reason.contains("the agent's"), "{decision:?}");
@@ -121,7 +121,7 @@ fn try_out(bytes: &[u8]) {
         let setup = Setup { streams: 1, agent: Some(bytes), sampling: Sampling::Seeded(0) };
         if let Ok(mut optimizer) = by_name(name, &setup) {
             let decision = optimizer.start(&Policy::new(PolicyName::Fair, 48));
-            let decision = optimizer.decide(&observed(decision, 1e8)).unwrap();
+            let decision = optimizer.decide(&observed(decision, 1e8)).expect("an agent answers everything");
             assert!((1..=48).contains(&decision.concurrency.network), "{decision:?}");
         }
     }
