@@ -194,7 +194,7 @@ mod tests {
         assert_near(&x, &[first]);
         let mut x = vec![1.0];
         gru.apply(&mut x);
-        let second = ((1.0 + sigmoid(1.0) * first).tanh() + first) / 2.0;
+        let second = f32::midpoint((1.0 + sigmoid(1.0) * first).tanh(), first);
         assert_near(&x, &[second]);
     }
 }
