@@ -203,7 +203,7 @@ class Serving:
     def __enter__(self) -> str:
         end, port = self.ends.far, free_port()
         target = self.place.empty("target")
-        command = [EDT, "serve", "--plain", *self.words, "--listen", f"{end.address}:{port}", target]
+        command: list[str | Path] = [EDT, "serve", "--plain", *self.words, "--listen", f"{end.address}:{port}", target]
         self.running = Server(end, command, port, self.place.empty("peer"), self.place.environment)
         return f"edt://{end.address}:{port}/"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ STATE = {1: 4, 3: 8}
 """Numbers in a state, by stages [EDT §IV-D1, AutoMDT §IV-D1]."""
 MOVES = (-3, -1, 0, 1, 3)
 """Changes of concurrency that the discrete variant chooses from [EDT §V-H]."""
+LOG_TWO_PI = math.log(2 * math.pi)
 LOG_STD = (-4.0, 1.0)
 """Bounds of the trainable log-standard-deviation."""
 
@@ -26,7 +28,8 @@ class NormalisedBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         inner = torch.relu(self.first_norm(self.first(x)))
-        return x + self.second_norm(self.second(inner))
+        output: Tensor = x + self.second_norm(self.second(inner))
+        return output
 
 
 class TanhBlock(nn.Module):
@@ -103,20 +106,17 @@ class ContinuousPolicy(nn.Module):
         self.log_std = nn.Parameter(torch.full((stages,), float(log_std)))
         self.most = most
 
-    def distribution(self, states: Tensor) -> torch.distributions.Normal:
-        """The distribution of actions, [states, stages]."""
-        return torch.distributions.Normal(self.network(states), self.log_std.clamp(*LOG_STD).exp(), validate_args=False)
-
     def log_probability(self, states: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probabilities of actions and the entropy, both [states]."""
-        distribution = self.distribution(states)
-        return distribution.log_prob(actions).sum(-1), distribution.entropy().sum(-1)
+        """Log-probabilities of actions [states, stages] and the entropy, both [states]."""
+        mean, log_std = self.network(states), self.log_std.clamp(*LOG_STD)
+        entropy = (log_std + 0.5 * (1 + LOG_TWO_PI)).sum().expand(len(mean))
+        return normal(actions, mean, log_std), entropy
 
     def sample(self, states: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Actions drawn from the distribution, and their log-probabilities."""
-        distribution = self.distribution(states)
-        actions = distribution.mean + distribution.stddev * torch.randn(distribution.mean.shape, generator=generator)
-        return actions, distribution.log_prob(actions).sum(-1)
+        mean, log_std = self.network(states), self.log_std.clamp(*LOG_STD)
+        actions = mean + log_std.exp() * torch.randn(mean.shape, generator=generator)
+        return actions, normal(actions, mean, log_std)
 
     def best(self, states: Tensor) -> Tensor:
         """The mean actions."""
@@ -176,6 +176,11 @@ class DiscretePolicy(nn.Module):
 
 
 Policy = ContinuousPolicy | DiscretePolicy
+
+
+def normal(x: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
+    """The log-density of a diagonal normal distribution, summed over its last axis."""
+    return (-0.5 * ((x - mean) / log_std.exp()) ** 2 - log_std - 0.5 * LOG_TWO_PI).sum(-1)
 
 
 def dense(name: str) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class PathEstimate:
     @property
     def r_max(self) -> float:
         """The utility there, in bytes per second: sum of b / k^n_i*."""
-        return sum(self.bottleneck * self.k**-streams for streams in self.optimum)
+        return float(sum(self.bottleneck * self.k**-streams for streams in self.optimum))
 
     @classmethod
     def read(cls, file: str | os.PathLike[str]) -> PathEstimate:
