@@ -78,7 +78,7 @@ def test_training_repeats_with_its_seed() -> None:
 
 @pytest.mark.parametrize(("kind", "path"), [("edt", PATH), ("automdt", THREE), ("drl", PATH)])
 def test_every_kind_of_agent_trains_and_is_saved(kind: str, path: PathEstimate, tmp_path: Path) -> None:
-    trained = train(kind, path, SHORT)  # type: ignore[arg-type]
+    trained = train(kind, path, SHORT)
     file = tmp_path / "agent.safetensors"
     save(trained, file)
     with safetensors.safe_open(file, "pt") as opened:

@@ -11,7 +11,6 @@ from edt.training import Comparison, PathEstimate, Point, Trained, compare, trai
 from edt.training import Options as TrainingOptions
 from edt.training.episodes import STATIONARY
 from edt.training.evaluation import table
-from edt.training.ppo import Kind
 from processes import ROOT, workplace
 from results import Figure, Outcome, Table
 
@@ -40,7 +39,7 @@ def run(options: Options) -> Outcome:
     with workplace() as place:
         bench = Bench("training", options, place)
 
-        def measured(key: str, kind: Kind, path: PathEstimate, how: TrainingOptions, *, compared: bool) -> None:
+        def measured(key: str, kind: str, path: PathEstimate, how: TrainingOptions, *, compared: bool) -> None:
             points[key] = bench.points.measured(key, lambda: trained(kind, path, how, compared=compared))
             print(f"  {key}: {said(points[key])}", flush=True)
 
@@ -86,7 +85,7 @@ def three_stages(name: str) -> PathEstimate:
     return PathEstimate(stages=3, bandwidth=(GBPS,) * 3, stream_rate=(read, network, write), rtt_s=0.02)
 
 
-def trained(kind: Kind, path: PathEstimate, options: TrainingOptions, *, compared: bool) -> Found:
+def trained(kind: str, path: PathEstimate, options: TrainingOptions, *, compared: bool) -> Found:
     """Trains one agent; what came out, as JSON."""
     agent = train(kind, path, options)
     return {

@@ -6,13 +6,12 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-try:
-    import torch  # noqa: F401
-except ImportError as error:
-    print(f"error: training needs PyTorch: {error}\nhint: pip install 'edt[train]'", file=sys.stderr)
+if missing := [name for name in ("torch", "edt_simulator", "safetensors") if find_spec(name) is None]:
+    print(f"error: training needs {', '.join(missing)}\nhint: pip install 'edt[train]'", file=sys.stderr)
     sys.exit(2)
 
 from tqdm import tqdm
@@ -21,7 +20,7 @@ from edt import history
 from edt.training import agent_file, evaluation
 from edt.training.episodes import STATIONARY, Variety
 from edt.training.path import PathEstimate
-from edt.training.ppo import KINDS, Kind, Options, Point, Trained, train
+from edt.training.ppo import KINDS, Options, Point, Trained, train
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
 def run(options: argparse.Namespace) -> int:
     """Finds the path, trains, and writes what was asked for."""
     path = PathEstimate.read(path_file(options))
-    kind: Kind = options.agent or ("automdt" if path.stages == 3 else "edt")
+    kind: str = options.agent or ("automdt" if path.stages == 3 else "edt")
     output = options.output or agent_file_of(options, path, kind)
     trained = trained_agent(kind, path, options)
     agent_file.save(trained, output)
@@ -100,7 +99,7 @@ def path_file(options: argparse.Namespace) -> Path:
     return whole if not options.agent and not kept.exists() and whole.exists() else kept
 
 
-def agent_file_of(options: argparse.Namespace, path: PathEstimate, kind: Kind) -> Path:
+def agent_file_of(options: argparse.Namespace, path: PathEstimate, kind: str) -> Path:
     """Where `edt cp` looks for the agent."""
     source, destination = options.source or path.source, options.destination or path.destination
     if not source or not destination:
@@ -108,7 +107,7 @@ def agent_file_of(options: argparse.Namespace, path: PathEstimate, kind: Kind) -
     return Path(history.agent_file(source, destination, kind))
 
 
-def trained_agent(kind: Kind, path: PathEstimate, arguments: argparse.Namespace) -> Trained:
+def trained_agent(kind: str, path: PathEstimate, arguments: argparse.Namespace) -> Trained:
     """Trains, with a progress line on a terminal."""
     base = Options.paper() if arguments.paper else Options()
     variety: Variety = STATIONARY if arguments.stationary or arguments.paper else base.variety

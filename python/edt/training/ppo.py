@@ -17,8 +17,7 @@ from edt.training.episodes import STATIONARY, Episodes, Variety, streams_for
 from edt.training.networks import STATE, ContinuousPolicy, DiscretePolicy, Policy, ValueNetwork
 from edt.training.path import PathEstimate
 
-Kind = Literal["edt", "automdt", "drl"]
-KINDS: dict[Kind, Literal[1, 3]] = {"edt": 1, "automdt": 3, "drl": 1}
+KINDS: dict[str, Literal[1, 3]] = {"edt": 1, "automdt": 3, "drl": 1}
 """The agents, and the number of stages that each tunes."""
 
 
@@ -108,7 +107,7 @@ class Point:
 class Trained:
     """A trained agent and how its training went."""
 
-    kind: Kind
+    kind: str
     path: PathEstimate
     options: Options
     policy: Policy
@@ -145,7 +144,7 @@ class Rollout:
 
 
 def train(
-    kind: Kind, path: PathEstimate, options: Options | None = None, progress: Callable[[Point], None] | None = None
+    kind: str, path: PathEstimate, options: Options | None = None, progress: Callable[[Point], None] | None = None
 ) -> Trained:
     """Trains an agent of a kind for a path, until it has converged and no longer improves, or a limit is reached.
 
@@ -153,6 +152,8 @@ def train(
     these, a second one costs more than it brings.
     """
     options = options or Options()
+    if kind not in KINDS:
+        raise ValueError(f"there is no agent `{kind}`: choose one of {', '.join(KINDS)}")
     if path.stages != KINDS[kind]:
         raise ValueError(f"the agent `{kind}` tunes {KINDS[kind]} stages, but the path was explored with {path.stages}")
     torch.set_num_threads(1)
@@ -198,7 +199,7 @@ def adam(policy: Policy, value: ValueNetwork, options: Options) -> torch.optim.O
     return torch.optim.Adam(groups, eps=1e-5)
 
 
-def networks(kind: Kind, most: int, options: Options) -> tuple[Policy, ValueNetwork]:
+def networks(kind: str, most: int, options: Options) -> tuple[Policy, ValueNetwork]:
     """New networks, with `most` streams at most."""
     stages = KINDS[kind]
     size = STATE[stages]
