@@ -16,6 +16,7 @@ import safetensors
 import torch
 from safetensors.torch import load_file
 
+import edt
 from edt.training import Episodes, Options, PathEstimate, Trained, Variety, compare, save, train
 from edt.training.episodes import STATIONARY, streams_for
 from edt.training.evaluation import always, deciding, mean_reward, state_at, table
@@ -54,10 +55,12 @@ def test_the_agent_answers_the_state_and_not_always_the_same(agent: Trained) -> 
 
 
 def test_rewards_are_one_at_the_optimum_of_the_moment() -> None:
-    still = mean_reward(Episodes(PATH, 200, variety=Variety(changing=0.0, noise=0.0)), always((10,)))
+    still = mean_reward(Episodes(PATH, 200, variety=STATIONARY), always((10,)))
     assert still == pytest.approx(1.0, abs=1e-6)
     # A path with less capacity from its beginning to its end, and the concurrency that suits it.
-    episodes = Episodes(PATH, 400, variety=Variety(changing=1.0, noise=0.0, congestion_loss=0.0), seed=5)
+    episodes = Episodes(
+        PATH, 400, variety=Variety(changing=1.0, stream_rate=(1.0, 1.0), noise=0.0, congestion_loss=0.0), seed=5
+    )
     episodes.reset()
     rewards = np.array([episodes.step(np.full((400, 1), streams))[1] for streams in (4,) * 10])
     assert rewards.max() <= 1.0 + 1e-6
@@ -65,9 +68,9 @@ def test_rewards_are_one_at_the_optimum_of_the_moment() -> None:
 
 
 def test_three_stages_have_their_rewards_too() -> None:
-    score = mean_reward(Episodes(THREE, 100, variety=Variety(changing=0.0, noise=0.0)), always((13, 7, 5)))
+    score = mean_reward(Episodes(THREE, 100, variety=STATIONARY), always((13, 7, 5)))
     assert score > 0.98
-    assert mean_reward(Episodes(THREE, 100, variety=Variety(changing=0.0, noise=0.0)), always((30, 30, 30))) < 0.8
+    assert mean_reward(Episodes(THREE, 100, variety=STATIONARY), always((30, 30, 30))) < 0.8
 
 
 def test_training_repeats_with_its_seed() -> None:
@@ -80,9 +83,10 @@ def test_training_repeats_with_its_seed() -> None:
 def test_every_kind_of_agent_trains_and_is_saved(kind: str, path: PathEstimate, tmp_path: Path) -> None:
     trained = train(kind, path, SHORT)
     file = tmp_path / "agent.safetensors"
+    assert 0 < trained.best < 2
     save(trained, file)
     with safetensors.safe_open(file, "pt") as opened:
-        text = json.loads(opened.metadata()["edt.agent"])
+        text = json.loads(opened.metadata()["edt.agent"], parse_constant=pytest.fail)
         names = set(opened.keys())
     assert (text["kind"], text["stages"], len(text["observation"])) == (kind, path.stages, 4 if path.stages == 1 else 8)
     assert names == {name for layer in text["network"] for name in tensors_of(layer)}
@@ -91,6 +95,24 @@ def test_every_kind_of_agent_trains_and_is_saved(kind: str, path: PathEstimate, 
     restored.load_state_dict(load_file(file))
     state = torch.randn(5, len(text["observation"]))
     assert torch.equal(restored(state), trained.policy.network(state))
+
+
+def test_a_trained_agent_steers_a_transfer(agent: Trained, tmp_path: Path) -> None:
+    file = tmp_path / "agent.safetensors"
+    save(agent, file)
+    report = edt.copy("zero:8x32MiB", "null:", optimizer="edt", agent=file, interval=0.1)
+    assert report.totals.files_done == 8
+    assert "agent" in str(report.to_dict()["decisions"][0])
+
+
+def test_the_best_reward_is_one_where_the_papers_optimum_pays_no_more() -> None:
+    many = PathEstimate(bandwidth=(125e6,), stream_rate=(125e6 / 90,))
+    still = STATIONARY
+    scores = {n: mean_reward(Episodes(many, 20, variety=still), always((n,))) for n in (40, 50, 51, 60, 90)}
+    assert max(scores.values()) == pytest.approx(1.0, abs=1e-3)
+    assert max(scores, key=scores.__getitem__) in (50, 51)
+    few = Episodes(PATH, 20, maximum=4, variety=still)
+    assert mean_reward(few, always((4,))) == pytest.approx(1.0, abs=1e-6)
 
 
 def tensors_of(layer: dict[str, object]) -> list[str]:
@@ -177,6 +199,9 @@ def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
     assert "hint: run `edt explore SRC DST` first" in ended.stderr
     broken = tmp_path / "broken.json"
     broken.write_text(json.dumps({**path_text(), "format": 7}))
+    assert (
+        "there is no directory" in trained_by_command("--path", str(broken), "--plot", "no/x.svg", data=tmp_path).stderr
+    )
     ended = trained_by_command("--path", str(broken), data=tmp_path)
     assert ended.returncode == 2
     assert "broken.json" in ended.stderr

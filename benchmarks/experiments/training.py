@@ -127,6 +127,7 @@ def said(point: Found) -> str:
 def times(points: dict[str, Found]) -> list[Figure]:
     """Seconds and episodes to 0.9 R_max, over the scenarios."""
     found = []
+    patience = f"{TrainingOptions().patience:,}"
     for kind, bar in (("edt", EDT_BAR_S), ("automdt", AUTOMDT_BAR_S)):
         chosen = [point for key, point in points.items() if key.startswith(f"{kind} ")]
         reached = [point for point in chosen if point["converged_seconds"] is not None]
@@ -137,7 +138,9 @@ def times(points: dict[str, Found]) -> list[Figure]:
                 Figure(f"{kind}: episodes to 0.9 R_max", "", [p["converged_episodes"] for p in chosen]),
             ]
         found.append(
-            Figure(f"{kind}: time with 1,000 episodes without improvement", "s", [p["seconds"] for p in chosen])
+            Figure(
+                f"{kind}: time to the end, {patience} episodes without improvement", "s", [p["seconds"] for p in chosen]
+            )
         )
     if "paper" in points:
         paper = points["paper"]

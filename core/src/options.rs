@@ -10,6 +10,10 @@ use crate::optimizer::PolicyName;
 /// The lowest [`TransferOptions::worker_rate`], in bytes per second.
 const LEAST_WORKER_RATE: f64 = 100e3;
 
+/// Shortest and longest interval between two decisions.
+const SHORTEST: Duration = Duration::from_millis(50);
+const LONGEST: Duration = Duration::from_secs(3600);
+
 /// What a transfer may be told; the defaults are right for almost everyone.
 #[derive(Debug, Clone)]
 pub struct TransferOptions {
@@ -117,6 +121,14 @@ impl TransferOptions {
             return Err(Error::new(ErrorKind::InvalidInput, format!("the optimizer `{}` takes no agent", self.optimizer))
                 .with_hint("choose one of edt, automdt, drl, or leave out the agent"));
         }
+        let agent = crate::optimizer::AGENTS.contains(&self.optimizer.as_str()) && self.policy != PolicyName::Fixed;
+        if !agent && (self.deterministic || self.seed != 0) {
+            return Err(Error::new(ErrorKind::InvalidInput, "a seed and deterministic answers are of agents only")
+                .with_hint("choose one of the optimizers edt, automdt, drl, or leave these options out"));
+        }
+        if !agent && self.agent.is_some() {
+            return bad("the policy `fixed` takes no agent".to_owned());
+        }
         if self.concurrency == 0 {
             return bad("a concurrency of 0 moves nothing".to_owned());
         }
@@ -127,8 +139,8 @@ impl TransferOptions {
         if self.chunk_size.is_some_and(|size| size < 256 << 10) {
             return bad("the chunk size must be at least 256 KiB".to_owned());
         }
-        if self.interval.is_some_and(|interval| interval < Duration::from_millis(50)) {
-            return bad("the interval must be at least 0.05 s".to_owned());
+        if self.interval.is_some_and(|interval| !(SHORTEST..=LONGEST).contains(&interval)) {
+            return bad("the interval must be from 0.05 s to an hour".to_owned());
         }
         if self.buffer < 4 << 20 {
             return bad("the buffer must be at least 4 MiB".to_owned());

@@ -68,6 +68,7 @@ fn every_network_gives_what_pytorch_gave() {
         let mut furthest = 0f32;
         for (row, expected) in input.values.chunks_exact(inputs).zip(output.values.chunks_exact(outputs)) {
             let found = network.evaluate(row);
+            assert!(found.iter().all(|value| value.is_finite()), "{name}: {found:?}");
             furthest = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(furthest, f32::max);
         }
         println!("{name}: {} vectors, at most {furthest:e} apart", input.shape[0]);

@@ -77,7 +77,7 @@ fn a_server_makes_up_no_more_than_it_can_count() {
     let place = tempfile::tempdir().unwrap();
     let served = Served::start(place.path(), Access::ReadWrite);
     let null = Endpoint::new("null:");
-    for (count, size) in [(u64::MAX, 2), (2, u64::MAX / 2 + 1), (1, u64::MAX)] {
+    for (count, size) in [(u64::MAX, 2), (u64::MAX, 0), (1 << 32, 1), (2, u64::MAX / 2 + 1), (1, u64::MAX)] {
         let error = run(&served.url, &null, MadeUp { count, size }).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     }

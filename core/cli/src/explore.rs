@@ -139,7 +139,7 @@ mod tests {
     fn explored(stages: u8, estimate: Estimate) -> ExploredPath {
         let sample = PathSample {
             elapsed_s: 1.0,
-            interval_s: 1.0,
+            interval_s: Some(1.0),
             concurrency: PerStage::all(4.0),
             throughput: PerStage::all(1e6),
             rtt_ms: None,

@@ -41,8 +41,8 @@ pub struct ExploredPath {
 pub struct PathSample {
     /// Seconds since the measurement began, at the end of the interval.
     pub elapsed_s: f64,
-    /// Length of the interval in seconds.
-    pub interval_s: f64,
+    /// Length of the interval in seconds; `None` of a past transfer, whose report does not say.
+    pub interval_s: Option<f64>,
     /// Time-averaged workers of each stage.
     pub concurrency: PerStage<f64>,
     /// Bytes per second out of each stage.
@@ -67,7 +67,7 @@ impl PathSample {
     pub(super) fn of(observation: &Observation, before: f64) -> Self {
         Self {
             elapsed_s: before + observation.elapsed.as_secs_f64(),
-            interval_s: observation.interval.as_secs_f64(),
+            interval_s: Some(observation.interval.as_secs_f64()),
             concurrency: observation.workers,
             throughput: observation.throughput,
             rtt_ms: observation.rtt.map(|rtt| rtt.as_secs_f64() * 1000.0),
@@ -127,7 +127,7 @@ mod tests {
     fn explored(seconds: f64) -> ExploredPath {
         let sample = PathSample {
             elapsed_s: 1.5,
-            interval_s: 1.0,
+            interval_s: Some(1.0),
             concurrency: PerStage::all(4.0),
             throughput: PerStage::all(4e6),
             rtt_ms: Some(2.0),

@@ -68,10 +68,10 @@ fn samples_of(report: Report, before: f64) -> (Vec<PathSample>, Option<BufferSiz
     let buffers = intervals
         .last()
         .map(|interval| BufferSizes { sender: interval.buffers.sender_capacity, receiver: interval.buffers.receiver_capacity });
-    let mut since = 0.0;
     let samples = intervals.into_iter().map(|interval| PathSample {
         elapsed_s: before + interval.elapsed_s,
-        interval_s: interval.elapsed_s - std::mem::replace(&mut since, interval.elapsed_s),
+        // Reports say when an interval ended; it began when the last decision had taken effect.
+        interval_s: None,
         concurrency: interval.concurrency,
         throughput: interval.throughput,
         rtt_ms: interval.rtt_ms,
@@ -113,8 +113,8 @@ mod tests {
         };
         let reports = [write(&place, "a", &report(4e6)), write(&place, "b", &report(6e6))];
         let path = explore(&reports).unwrap();
-        let times: Vec<(f64, f64)> = path.samples.iter().map(|sample| (sample.elapsed_s, sample.interval_s)).collect();
-        assert_eq!(times, [(1.0, 1.0), (2.5, 1.5), (3.5, 1.0), (5.0, 1.5)]);
+        let times: Vec<f64> = path.samples.iter().map(|sample| sample.elapsed_s).collect();
+        assert_eq!(times, [1.0, 2.5, 3.5, 5.0]);
         assert_eq!((path.estimate.bandwidth.network, path.estimate.stream_rate.network), (Some(9e6), Some(1.5e6)));
         assert_eq!(path.buffers, BufferSizes { sender: 30, receiver: 40 });
         assert_eq!((path.source.as_str(), path.stages, path.seconds), ("data/", 1, 5.0));

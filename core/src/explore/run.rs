@@ -21,6 +21,12 @@ use crate::transfer::{Canceller, Transfer, TransferHandle};
 /// How often a running exploration looks at its time, and tells how it goes.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// How long an exploration waits after a failure before it goes on.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Longest exploration: a day.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
 /// Bytes of a made-up file: 1 TiB. There is one for every second, so that no path moves all of them in its time.
 const MADE_UP: u64 = 1 << 40;
 
@@ -58,6 +64,9 @@ impl Exploration {
     /// Explores for the whole duration, and tells about ten times a second how it goes. An early end is an error.
     pub fn run(&self, mut watch: impl FnMut(&Progress)) -> Result<ExploredPath> {
         let options = &self.options;
+        if options.duration > LONGEST {
+            return Err(Error::new(ErrorKind::InvalidInput, "an exploration takes at most a day"));
+        }
         let scratch = match options.stages {
             Stages::One => None,
             Stages::Three => Some(Scratch::below(&self.destination, &options.transfer)?),
@@ -70,30 +79,43 @@ impl Exploration {
     }
 
     fn rounds(&self, scratch: Option<&Scratch>, watch: &mut dyn FnMut(&Progress)) -> Result<Measured> {
-        let (mut log, mut begun, mut seed) = (Log::default(), None, self.options.seed);
+        let (mut log, mut seed) = (Log::default(), self.options.seed);
         loop {
-            let explore = Explore::new(self.options.stages, seed);
+            let round = self.round(scratch, seed, &mut log, watch);
             seed = seed.wrapping_add(1);
-            let recording = explore.recording();
-            let transfer = self.transfer(scratch)?.with_options(self.options.transfer.clone());
-            let handle = transfer.with_optimizer(explore).without_guard().start()?;
-            let now = Instant::now();
-            let begun = *begun.get_or_insert(now);
-            let ended = self.follow(&handle, begun + self.options.duration, watch);
-            handle.cancel();
-            let result = handle.join();
-            log.add(&recording.take(), now - begun);
             if self.stop.is_set() {
                 return Err(interrupted());
             }
-            match result {
-                Ok(report) => moved(&report)?,
-                Err(error) if ended || error.kind() != ErrorKind::Cancelled => return Err(error),
-                Err(_) => {}
+            if let Err(error) = round {
+                // What was measured before stays true: a later round that fails is tried again while there is time.
+                if log.samples.is_empty() {
+                    return Err(error);
+                }
+                tracing::warn!(%error, "a part of the exploration failed, and is tried again");
+                self.stop.wait(AGAIN);
             }
-            if begun.elapsed() >= self.options.duration {
-                return Ok(log.measured(begun.elapsed()));
+            if let Some(passed) = log.passed().filter(|passed| *passed >= self.options.duration) {
+                return Ok(log.measured(passed));
             }
+        }
+    }
+
+    /// One transfer, to its end or until the time is over.
+    fn round(&self, scratch: Option<&Scratch>, seed: u64, log: &mut Log, watch: &mut dyn FnMut(&Progress)) -> Result<()> {
+        let explore = Explore::new(self.options.stages, seed);
+        let recording = explore.recording();
+        let transfer = self.transfer(scratch)?.with_options(self.options.transfer.clone());
+        let handle = transfer.with_optimizer(explore).without_guard().start()?;
+        let now = Instant::now();
+        let begun = *log.begun.get_or_insert(now);
+        let ended = self.follow(&handle, begun + self.options.duration, watch);
+        handle.cancel();
+        let result = handle.join();
+        log.add(&recording.take(), now - begun);
+        match result {
+            Ok(report) => moved(&report),
+            Err(error) if ended || error.kind() != ErrorKind::Cancelled => Err(error),
+            Err(_) => Ok(()),
         }
     }
 
@@ -130,6 +152,8 @@ impl Exploration {
 /// What several transfers observed, on one time line.
 #[derive(Default)]
 struct Log {
+    /// When the first transfer had begun.
+    begun: Option<Instant>,
     samples: Vec<PathSample>,
     buffers: BufferSizes,
 }
@@ -142,6 +166,10 @@ impl Log {
             let buffers = last.buffer_free;
             self.buffers = BufferSizes { sender: buffers.sender_capacity, receiver: buffers.receiver_capacity };
         }
+    }
+
+    fn passed(&self) -> Option<Duration> {
+        self.begun.map(|begun| begun.elapsed())
     }
 
     fn measured(self, time: Duration) -> Measured {

@@ -75,7 +75,7 @@ impl Scratch {
             Place::There(url) => (self.remove_there(url, source, options), url.to_string()),
         };
         if let Err(error) = removed {
-            tracing::warn!(%error, "the scratch directory is still there: remove it with `edt rm -r {place}`");
+            tracing::warn!(%error, "the scratch directory is still there: remove it with `edt rm -r '{place}'`");
         }
     }
 
@@ -83,12 +83,17 @@ impl Scratch {
         // The same transfer once more, of nothing: the server ends the one that was cancelled before it begins another, and so
         // publishes nothing more behind our back.
         let nothing = TransferOptions { exclude: vec!["*".to_owned()], ..options.clone() };
-        let ended = Transfer::new(source.clone(), self.target.clone()).with_options(nothing).without_resuming().run();
+        let ending = || Transfer::new(source.clone(), self.target.clone()).with_options(nothing.clone()).without_resuming().run();
+        // The server gives a session whose connection is gone some seconds before it lets another one take over. Any other failure, such
+        // as a source that is gone, leaves nothing that could still publish.
+        if ending().is_err_and(|error| error.kind() == ErrorKind::AlreadyExists) {
+            let _ = ending();
+        }
         let (mut files, root) = (Files::open(url, options)?, RelativePath::root());
         match files.stat(&root) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
-            Ok(_) => files.remove(&root, Depth::Tree).and(ended.map(|_| ())),
+            Ok(_) => files.remove(&root, Depth::Tree),
         }
     }
 }

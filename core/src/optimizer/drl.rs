@@ -24,7 +24,7 @@ impl Optimizer for Drl {
         Kind::Drl.name()
     }
 
-    /// Where the agent's episodes began.
+    /// At the concurrency that the agent's file names.
     fn start(&mut self, policy: &Policy) -> Decision {
         self.agent.begin(policy)
     }

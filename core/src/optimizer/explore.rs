@@ -1,7 +1,7 @@
 //! Exploration: random concurrencies, to learn what a path gives at each [EDT §IV-E1, AutoMDT §IV-A]. It tunes nothing, so it is no
 //! optimizer to choose for a transfer.
 //!
-//! The papers draw every setting independently. Here any eight draws in a row of one stage cover the eight parts of its range in random
+//! The papers draw every setting independently. Here each eight draws of one stage, from the first on, cover the eight parts of its range in random
 //! order (Latin hypercube sampling, Technometrics 21, 1979): each draw by itself is as uniform, and an exploration of seconds
 //! sees few and many streams as one of minutes does.
 

@@ -95,12 +95,20 @@ fn step(previous: Probe, probe: Probe) -> f64 {
     let difference = f64::from(probe.workers) - f64::from(previous.workers);
     let gradient = relative(previous, probe) / if difference == 0.0 { 1.0 } else { difference };
     let step = f64::from(probe.workers) * gradient;
+    if gradient == 0.0 && probe.utility == 0.0 {
+        // A stage that moves nothing says nothing about its workers.
+        return 0.0;
+    }
     if step > 0.0 { step.round().clamp(1.0, LONGEST_STEP) } else { step.round().clamp(-LONGEST_STEP, -1.0) }
 }
 
-/// The change of utility, as a share of what it was.
+/// The change of utility, as a share of what it was; 1 where there was none before, as in the program, and 0 where there is none still.
 fn relative(previous: Probe, probe: Probe) -> f64 {
-    if previous.utility == 0.0 { 1.0 } else { (probe.utility - previous.utility) / previous.utility.abs() }
+    match (previous.utility == 0.0, probe.utility == 0.0) {
+        (true, true) => 0.0,
+        (true, false) => 1.0,
+        _ => (probe.utility - previous.utility) / previous.utility.abs(),
+    }
 }
 
 impl Optimizer for Marlin {

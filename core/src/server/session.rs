@@ -174,9 +174,10 @@ impl Shared {
     /// What a download reads: the files below the root, or such as are made up.
     fn source(&self, options: &SendOptions) -> Result<Arc<dyn Store>> {
         if let Some(MadeUp { count, size }) = options.made_up {
-            if count.checked_mul(size).is_none_or(|bytes| bytes > MOST_MADE_UP) {
+            let countable = u32::try_from(count).is_ok() && count.checked_mul(size).is_some_and(|bytes| bytes <= MOST_MADE_UP);
+            if !countable {
                 return Err(Error::new(ErrorKind::InvalidInput, format!("could not make up {count} files of {size} bytes"))
-                    .with_cause("they are more than 2^63 bytes"));
+                    .with_cause("they are 2^32 files or more, or more than 2^63 bytes"));
             }
             return Ok(Arc::new(ZeroStore::new(count, size)));
         }

@@ -33,11 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run(options)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
-        if hint := hint_for(error):
-            print(f"hint: {hint}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("error: the training was interrupted; nothing was written", file=sys.stderr)
+        print("error: interrupted", file=sys.stderr)
         return 130
 
 
@@ -65,7 +63,8 @@ def parser() -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace) -> int:
     """Finds the path, trains, and writes what was asked for."""
-    path = PathEstimate.read(path_file(options))
+    check_outputs(options)
+    path = read_path(options)
     kind: str = options.agent or ("automdt" if path.stages == 3 else "edt")
     output = options.output or agent_file_of(options, path, kind)
     trained = trained_agent(kind, path, options)
@@ -78,10 +77,30 @@ def run(options: argparse.Namespace) -> int:
         plots.training_curves(options.plot, {kind: trained.curve}, trained.options.convergence)
     found = report(trained, output)
     if options.json:
-        print(json.dumps(found))
+        print(json.dumps(found, allow_nan=False))
     if not options.quiet:
         summarise(found)
     return 0 if trained.converged_episodes is not None else 1
+
+
+def check_outputs(options: argparse.Namespace) -> None:
+    """Fails before the training on what would fail after it."""
+    needed = ["matplotlib"] * bool(options.plot) + ["onnx", "onnxscript"] * bool(options.onnx)
+    if missing := [name for name in needed if find_spec(name) is None]:
+        raise ValueError(f"this needs {', '.join(missing)}: pip install 'edt[train]'")
+    for file in (options.plot, options.onnx):
+        if file and not file.parent.is_dir():
+            raise ValueError(f"there is no directory `{file.parent}` for `{file.name}`")
+
+
+def read_path(options: argparse.Namespace) -> PathEstimate:
+    """Reads the path file, and says how to get one where there is none."""
+    file = path_file(options)
+    try:
+        return PathEstimate.read(file)
+    except FileNotFoundError as error:
+        hint = "run `edt explore SRC DST` first, or name a path file with --path"
+        raise ValueError(f"there is no path file `{file}`\nhint: {hint}") from error
 
 
 def path_file(options: argparse.Namespace) -> Path:
@@ -168,13 +187,6 @@ def summarise(found: dict[str, Any]) -> None:
     )
     lines.append(f"kept in {found['agent_file']}")
     print(*lines, sep="\n", file=sys.stderr)
-
-
-def hint_for(error: Exception) -> str | None:
-    """What to do about an error."""
-    if isinstance(error, FileNotFoundError):
-        return "run `edt explore SRC DST` first, or name a path file with --path"
-    return None
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ LOSS_WEIGHT = 10.0
 def save(trained: Trained, file: str | os.PathLike[str]) -> None:
     """Writes the agent file; one that is there is replaced at once and as a whole."""
     tensors = {name: tensor.contiguous() for name, tensor in trained.policy.network.state_dict().items()}
-    text = json.dumps(description(trained) | {"network": trained.policy.network.layers()})
+    text = json.dumps(description(trained) | {"network": trained.policy.network.layers()}, allow_nan=False)
     replace(Path(file), safetensors.torch.save(tensors, {KEY: text}))
 
 
@@ -42,7 +42,7 @@ def save_onnx(trained: Trained, file: str | os.PathLike[str]) -> None:
     )
     assert program is not None
     model = program.model_proto
-    onnx.helper.set_model_props(model, {KEY: json.dumps(description(trained))})
+    onnx.helper.set_model_props(model, {KEY: json.dumps(description(trained), allow_nan=False)})
     replace(Path(file), model.SerializeToString())
 
 

@@ -18,6 +18,7 @@ States = NDArray[np.float32]
 
 NETWORK = 1
 MOST_STREAMS = 100
+"""Most streams of any agent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,14 +29,17 @@ class Variety:
     """Share of the episodes in which a stage loses capacity, from the beginning or in the middle."""
     least_capacity: float = 0.35
     """The least share of its capacity that a stage keeps; drawn log-uniformly up to 1."""
+    stream_rate: tuple[float, float] = (0.75, 1.1)
+    """The share of the explored rate that a stream moves, drawn for each episode: streams that grow slowly, or an
+    exploration that was too bold, must not look like a path that is full."""
     noise: float = 0.03
     """Relative standard deviation of what is measured."""
     congestion_loss: float = 0.002
     """Loss for each multiple of the capacity that streams ask for beyond it; one stage only."""
 
 
-STATIONARY = Variety(changing=0.0)
-"""The papers' episodes: the explored path as it is."""
+STATIONARY = Variety(changing=0.0, stream_rate=(1.0, 1.0), noise=0.0, congestion_loss=0.0)
+"""The papers' episodes: the explored path as it is, and exact measurements."""
 
 
 def streams_for(path: PathEstimate) -> int:
@@ -47,8 +51,9 @@ def streams_for(path: PathEstimate) -> int:
 class Episodes:
     """Episodes of one length that begin together, each after one interval at a random concurrency as in both papers.
 
-    States and rewards are those of `TransferVectorEnv`, but a reward is relative to R_max of the path as it is at that
-    moment, so that 1 is the best at any time.
+    States and rewards are those of `TransferVectorEnv`, but a reward is relative to the best utility on the path as it
+    is at that moment, so that 1 is the best at any time. That is R_max of the papers where their optimum is at most
+    1 / ln k (50.5 streams with k = 1.02) and within the agent's range; beyond, fewer streams are best.
     """
 
     path: PathEstimate
@@ -60,7 +65,7 @@ class Episodes:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        self.maximum = self.maximum or streams_for(self.path)
+        self.maximum = streams_for(self.path) if self.maximum is None else self.maximum
         self._scenario = self._base()
         self._scale: Reals = np.ones((self.steps, self.count))
         self._step = 0
@@ -126,15 +131,26 @@ class Episodes:
         rows["change_s"][:, 0] = 0.0
         rows["change_s"][:, 1] = when + 0.5
         rows["change_capacity"][:, 0:2] = np.swapaxes(factors, 0, 1)
-        nominal = self._maximum_at(np.ones((count, 3)))
-        before, after = (nominal / self._maximum_at(factor) for factor in factors)
+        rates = np.repeat(random.uniform(*self.variety.stream_rate, count)[:, None], 3, axis=1)
+        rows["change_stream"][:, 0:2] = rates[:, None, :]
+        before, after = (self._nominal() / self._best_at(factor, rates) for factor in factors)
         self._scale = np.where(np.arange(self.steps)[:, None] < when, before, after)
         return rows
 
-    def _maximum_at(self, factors: Reals) -> Reals:
-        """R_max with each stage at a share of its capacity, [episodes]."""
-        streams = np.asarray(self._scenario.stream_bps)
-        limits = np.asarray(self._scenario.capacity_bps) * factors
+    def _nominal(self) -> float:
+        """What the environment's rewards are relative to: R_max of the whole path."""
+        streams, limits = np.asarray(self._scenario.stream_bps), np.asarray(self._scenario.capacity_bps)
         if self.path.stages == 1:
-            return edt_maximum(limits[:, NETWORK], streams[NETWORK], k=self.path.k)
-        return automdt_maximum(limits, np.broadcast_to(streams, limits.shape), k=self.path.k)
+            return float(edt_maximum(limits[NETWORK], streams[NETWORK], k=self.path.k))
+        return float(automdt_maximum(limits, streams, k=self.path.k))
+
+    def _best_at(self, factors: Reals, rates: Reals) -> Reals:
+        """The best utility with each stage, and each of its streams, at a share of its rate, [episodes]."""
+        chosen = slice(NETWORK, NETWORK + 1) if self.path.stages == 1 else slice(3)
+        streams = (np.asarray(self._scenario.stream_bps) * rates)[:, chosen]
+        limits = (np.asarray(self._scenario.capacity_bps) * factors)[:, chosen]
+        # Beyond 1 / ln k streams a further one costs more than it brings, even where it moves as much as the first.
+        useful = min(float(self.most), 1 / np.log(self.path.k))
+        bottleneck = np.minimum(limits, streams * useful).min(axis=1, keepdims=True)
+        counts = np.maximum(1.0, bottleneck / streams)
+        return np.asarray((bottleneck * self.path.k**-counts).sum(axis=1))

@@ -35,6 +35,8 @@ class PathEstimate:
             values = getattr(self, name)
             if len(values) != self.stages or not all(math.isfinite(value) and value > 0 for value in values):
                 raise ValueError(f"`{name}` must hold {self.stages} positive rates, not {values}")
+        if not (1 < self.k < 2 and 0 <= self.rtt_s < 100 and min(self.buffers) > 0):
+            raise ValueError(f"k {self.k}, round trip {self.rtt_s} s and buffers {self.buffers} make no path")
 
     @property
     def bottleneck(self) -> float:
@@ -57,7 +59,7 @@ class PathEstimate:
         try:
             with open(file, encoding="utf-8") as stream:
                 return cls.from_dict(json.load(stream))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"could not use the path file `{os.fspath(file)}`: {error}") from error
 
     @classmethod

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from edt.training.episodes import STATIONARY, Episodes, Variety, streams_for
+from edt.training.episodes import MOST_STREAMS, STATIONARY, Episodes, Variety
 from edt.training.networks import STATE, ContinuousPolicy, DiscretePolicy, Policy, ValueNetwork
 from edt.training.path import PathEstimate
 
@@ -86,6 +86,15 @@ class Options:
             variety=STATIONARY,
         )
 
+    def validate(self) -> None:
+        """A ValueError names the first option that cannot be used."""
+        if self.most_streams is not None and not 1 <= self.most_streams <= MOST_STREAMS:
+            raise ValueError(f"the most streams must be from 1 to {MOST_STREAMS}, not {self.most_streams}")
+        if self.most_seconds is not None and not self.most_seconds > 0:
+            raise ValueError(f"the limit of seconds must be positive, not {self.most_seconds}")
+        if min(self.episodes, self.steps, self.epochs, self.minibatches, self.most_episodes) < 1 or self.steps < 2:
+            raise ValueError("episodes, epochs and minibatches must be at least 1, steps at least 2")
+
     def replaced(self, **changes: Any) -> Options:
         """The same with some fields changed."""
         return replace(self, **changes)
@@ -152,6 +161,7 @@ def train(
     these, a second one costs more than it brings.
     """
     options = options or Options()
+    options.validate()
     if kind not in KINDS:
         raise ValueError(f"there is no agent `{kind}`: choose one of {', '.join(KINDS)}")
     if path.stages != KINDS[kind]:
@@ -159,14 +169,13 @@ def train(
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(options.seed)
     torch.manual_seed(options.seed)
-    episodes = Episodes(
-        path, options.episodes, options.steps, options.most_streams or streams_for(path), options.variety, options.seed
-    )
+    episodes = Episodes(path, options.episodes, options.steps, options.most_streams, options.variety, options.seed)
     policy, value = networks(kind, episodes.most, options)
     optimizer = adam(policy, value, options)
     trained = Trained(kind, path, options, policy, value, [], -np.inf, None, None)
     recent: deque[float] = deque(maxlen=max(1, options.smoothing // options.episodes))
-    best, stagnant, begin = state_of(policy, value), 0, time.monotonic()
+    best: tuple[dict[str, Any], dict[str, Any]] | None = None
+    stagnant, begin = 0, time.monotonic()
     while True:
         rollout = collect(episodes, policy, generator)
         recent.append(float(rollout.rewards.mean()))
@@ -185,8 +194,12 @@ def train(
         if (converged and stagnant >= options.patience) or is_over(point, options):
             break
         update(policy, value, optimizer, rollout, options, generator)
-    policy.load_state_dict(best[0])
-    value.load_state_dict(best[1])
+    if best is None:
+        # Too short for a judgement: the last weights are the best guess.
+        trained.best = point.smoothed
+    else:
+        policy.load_state_dict(best[0])
+        value.load_state_dict(best[1])
     return trained
 
 

@@ -18,12 +18,18 @@ Main options:
   --max-streams N          most streams that it asks for (default: three times the
                            optimum)
   --seconds LIMIT          end the training after this time
+  --stationary             train on the path as it is, never with less capacity
+  --paper                  train as the papers do: one update an episode
   --seed N                 the same seed trains the same agent
   --output FILE            where to write the agent (default: kept for the pair
                            of machines, where `edt cp --optimizer NAME` finds it)
   --plot FILE              draw the training curve
   --onnx FILE              write the network as ONNX too
-  --quiet                  show no progress
+  --json                   print the report as JSON on standard output
+  --quiet                  show neither progress nor summary
+
+The exit code is 1 where the agent was kept but did not reach 0.9 of the best
+reward.
 
 The interpreter is EDT_PYTHON, else the one of the active virtual environment,
 else python3.

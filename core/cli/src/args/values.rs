@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// Longest time of an option.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
 /// Reads a size in bytes: `16MiB`, `64M`, `1000000`.
 pub(super) fn size(text: &str) -> Result<u64, String> {
     edt::endpoint::parse_size(text)
@@ -29,7 +32,8 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     text.parse()
         .ok()
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| "write seconds: 1 or 0.5".to_owned())
+        .filter(|time| *time <= LONGEST)
+        .ok_or_else(|| "write seconds, a day at most: 1 or 0.5".to_owned())
 }
 
 #[cfg(test)]

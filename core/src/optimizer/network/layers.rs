@@ -143,8 +143,8 @@ mod tests {
 
     fn assert_near(found: &[f32], expected: &[f32]) {
         assert_eq!(found.len(), expected.len());
-        let far = found.iter().zip(expected).any(|(a, b)| (a - b).abs() > 1e-6);
-        assert!(!far, "{found:?} instead of {expected:?}");
+        let near = found.iter().zip(expected).all(|(a, b)| (a - b).abs() <= 1e-6);
+        assert!(near, "{found:?} instead of {expected:?}");
     }
 
     #[test]
