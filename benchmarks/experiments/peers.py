@@ -168,6 +168,6 @@ def notes() -> list[str]:
     return [
         "Tools: " + "; ".join(f"{tool}: {ALL[tool].about}" for tool in TOOLS) + ".",
         "`<` marks a tool that was stopped at the time limit, about three times what the path's rate asks for, six "
-        "times with small files at 67 ms: its goodput is below that figure, and ratios to it are lower bounds. What was "
-        "tried for the settings, and how each fared, stands in `results/settings.json`.",
+        "times with small files at 67 ms: its goodput is below that figure, and ratios to it are lower bounds. What "
+        "was tried for the settings, and how each fared, stands in `results/settings.json`.",
     ]
