@@ -102,7 +102,8 @@ def test_a_trained_agent_steers_a_transfer(agent: Trained, tmp_path: Path) -> No
     save(agent, file)
     report = edt.copy("zero:8x32MiB", "null:", optimizer="edt", agent=file, interval=0.1)
     assert report.totals.files_done == 8
-    assert "agent" in str(report.to_dict()["decisions"][0])
+    first = report.to_dict()["decisions"][0]["decision"]["concurrency"]
+    assert first["network"] == agent.policy.most // 4, "an agent begins with a quarter of its range"
 
 
 def test_the_best_reward_is_one_where_the_papers_optimum_pays_no_more() -> None:
