@@ -172,27 +172,12 @@ fn shown(concurrency: PerStage<u16>) -> String {
 pub(super) mod testing {
     //! Agents whose networks give constants, and what they observe.
 
-    use std::time::Duration;
-
     use crate::optimizer::network::testing::file_with;
-    use crate::optimizer::{Buffers, Decision, Observation, PerStage, Policy, PolicyName};
+    use crate::optimizer::{Decision, Observation};
 
     /// An interval of so many streams and bytes per second, under a limit of 100.
     pub(crate) fn observed(streams: u16, throughput: f64) -> Observation {
-        Observation {
-            elapsed: Duration::from_secs(1),
-            interval: Duration::from_secs(1),
-            applied: Decision::uniform(streams, ""),
-            workers: PerStage::all(f64::from(streams)),
-            throughput: PerStage::all(throughput),
-            busy: PerStage::all(1.0),
-            rtt: None,
-            loss: None,
-            buffer_free: Buffers::default(),
-            bytes_left: None,
-            files_left: None,
-            policy: Policy::new(PolicyName::Fair, 100),
-        }
+        Observation::of_a_test(Decision::uniform(streams, ""), throughput, 100)
     }
 
     /// An agent of 64 streams at most, whose network gives these outputs whatever it sees; the form of its action as JSON.

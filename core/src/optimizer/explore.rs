@@ -126,8 +126,7 @@ impl Draws {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::optimizer::{Buffers, PolicyName};
-    use std::time::Duration;
+    use crate::optimizer::PolicyName;
 
     fn numbers(stages: Stages, seed: u64, limit: u16, count: usize) -> Vec<PerStage<u16>> {
         let policy = Policy::new(PolicyName::Fair, limit);
@@ -136,20 +135,7 @@ mod tests {
     }
 
     fn observation(limit: u16) -> Observation {
-        Observation {
-            elapsed: Duration::from_secs(1),
-            interval: Duration::from_secs(1),
-            applied: Decision::uniform(3, "applied"),
-            workers: PerStage::all(3.0),
-            throughput: PerStage::all(1e6),
-            busy: PerStage::all(1.0),
-            rtt: None,
-            loss: None,
-            buffer_free: Buffers::default(),
-            bytes_left: None,
-            files_left: None,
-            policy: Policy::new(PolicyName::Fair, limit),
-        }
+        Observation::of_a_test(Decision::uniform(3, "applied"), 1e6, limit)
     }
 
     #[test]

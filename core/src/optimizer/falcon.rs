@@ -196,26 +196,11 @@ impl Optimizer for Falcon {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::optimizer::{Buffers, PerStage, PolicyName};
+    use crate::optimizer::PolicyName;
 
     fn observed(applied: Decision, throughput: f64, limit: u16) -> Observation {
-        Observation {
-            elapsed: Duration::from_secs(1),
-            interval: Duration::from_secs(1),
-            workers: applied.concurrency.map(f64::from),
-            applied,
-            throughput: PerStage::all(throughput),
-            busy: PerStage::all(1.0),
-            rtt: None,
-            loss: None,
-            buffer_free: Buffers::default(),
-            bytes_left: None,
-            files_left: None,
-            policy: Policy::new(PolicyName::Fair, limit),
-        }
+        Observation::of_a_test(applied, throughput, limit)
     }
 
     fn asked(decision: &Decision) -> u16 {

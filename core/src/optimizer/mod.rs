@@ -113,6 +113,27 @@ pub struct Observation {
     pub policy: Policy,
 }
 
+#[cfg(test)]
+impl Observation {
+    /// A second of so many bytes per second in all stages, under a fair policy with so many workers at most.
+    pub(crate) fn of_a_test(applied: Decision, throughput: f64, limit: u16) -> Self {
+        Self {
+            elapsed: Duration::from_secs(1),
+            interval: Duration::from_secs(1),
+            workers: applied.concurrency.map(f64::from),
+            applied,
+            throughput: PerStage::all(throughput),
+            busy: PerStage::all(1.0),
+            rtt: None,
+            loss: None,
+            buffer_free: Buffers::default(),
+            bytes_left: None,
+            files_left: None,
+            policy: Policy::new(PolicyName::Fair, limit),
+        }
+    }
+}
+
 /// Free and total bytes of the buffers between the stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Buffers {
