@@ -24,6 +24,9 @@ use crate::protocol::TransferId;
 use crate::protocol::message::{Direction, Key, Message, Meters, ReceiveOptions, SendOptions, Start, Tune};
 use crate::store::Store;
 
+/// Meters of the peer after which a decision has taken effect there, whatever they show: a server may allow fewer workers.
+const PATIENCE: u64 = 5;
+
 /// What a session moves, the same for every attempt.
 #[derive(Clone)]
 pub(crate) struct Work {
@@ -95,6 +98,8 @@ struct Caller {
     halves: Vec<(Half, Control)>,
     remote: Option<(Arc<dyn Dialer>, ControlSender)>,
     meters: Arc<Mutex<Meters>>,
+    /// How often the peer has sent its meters.
+    heard: AtomicU64,
     account: Arc<Account>,
     next_stream: AtomicU32,
     retries: u32,
@@ -129,6 +134,7 @@ impl Caller {
             halves,
             remote,
             meters: Arc::default(),
+            heard: AtomicU64::new(0),
             account: Arc::clone(&steering.account),
             next_stream: AtomicU32::new(1),
             retries: work.retries,
@@ -149,7 +155,7 @@ impl Caller {
                 })
                 .collect();
             let keeper = scope.spawn(|| self.keep_streams());
-            let mut plant = CallerPlant { caller: self, cancel: &steering.cancel };
+            let mut plant = CallerPlant { caller: self, cancel: &steering.cancel, asked: None };
             let outcome = control::run(&mut plant, optimizer, steering.settings.clone(), &steering.clock);
             let results: Vec<Result<()>> = pumps
                 .into_iter()
@@ -181,6 +187,7 @@ impl Caller {
             let before = sent.swap(meters.bytes_sent, Ordering::Relaxed);
             self.account.sent(meters.bytes_sent.saturating_sub(before));
             *self.meters.lock() = meters;
+            self.heard.fetch_add(1, Ordering::Release);
             None
         });
         if let Err(error) = &outcome {
@@ -310,6 +317,20 @@ fn receiver(work: &Work, store: &Arc<dyn Store>, control: &Control, account: Opt
 struct CallerPlant<'a> {
     caller: &'a Caller,
     cancel: &'a Stop,
+    /// The workers that the peer's stage was asked to have, and how often its meters had come by then.
+    asked: Option<(u16, u64)>,
+}
+
+impl CallerPlant<'_> {
+    /// Whether the peer's meters show the workers that it was asked for, or so much later that it will not have them: meters from before
+    /// would count the workers of an earlier decision in an interval of this one.
+    fn peer_settled(&self) -> bool {
+        let caller = self.caller;
+        let (Some((workers, heard)), Some(_)) = (self.asked, &caller.remote) else { return true };
+        let meters = caller.meters.lock();
+        let stage = if matches!(caller.half(), Half::Sender(_)) { meters.write } else { meters.read };
+        stage.workers == workers || caller.heard.load(Ordering::Acquire) >= heard + PATIENCE
+    }
 }
 
 impl Plant for CallerPlant<'_> {
@@ -339,6 +360,8 @@ impl Plant for CallerPlant<'_> {
         for (half, _) in &self.caller.halves {
             half.tune(&tune);
         }
+        let there = if matches!(self.caller.half(), Half::Sender(_)) { tune.write } else { tune.read };
+        self.asked = there.map(|workers| (workers.max(1), self.caller.heard.load(Ordering::Acquire)));
         self.caller.remote.as_ref().map_or(Ok(()), |(_, control)| control.send(&Message::Tune(tune)))
     }
 
@@ -353,7 +376,7 @@ impl Plant for CallerPlant<'_> {
 
     fn settled(&self) -> bool {
         let streams = self.caller.half().streams();
-        streams.count() == streams.target()
+        streams.count() == streams.target() && self.peer_settled()
     }
 
     fn totals(&self) -> Totals {

@@ -29,7 +29,7 @@ class Variety:
     """Share of the episodes in which a stage loses capacity, from the beginning or in the middle."""
     least_capacity: float = 0.35
     """The least share of its capacity that a stage keeps; drawn log-uniformly up to 1."""
-    stream_rate: tuple[float, float] = (0.75, 1.1)
+    stream_rate: tuple[float, float] = (0.85, 1.05)
     """The share of the explored rate that a stream moves, drawn for each episode: streams that grow slowly, or an
     exploration that was too bold, must not look like a path that is full."""
     noise: float = 0.03
@@ -131,7 +131,10 @@ class Episodes:
         rows["change_s"][:, 0] = 0.0
         rows["change_s"][:, 1] = when + 0.5
         rows["change_capacity"][:, 0:2] = np.swapaxes(factors, 0, 1)
-        rates = np.repeat(random.uniform(*self.variety.stream_rate, count)[:, None], 3, axis=1)
+        rates = np.ones((count, 3))
+        rates[:, NETWORK] = random.uniform(*self.variety.stream_rate, count)
+        if stages == 1:
+            rates[:] = rates[:, NETWORK : NETWORK + 1]
         rows["change_stream"][:, 0:2] = rates[:, None, :]
         before, after = (self._nominal() / self._best_at(factor, rates) for factor in factors)
         self._scale = np.where(np.arange(self.steps)[:, None] < when, before, after)
