@@ -50,9 +50,9 @@ def kept(paths: Path, server: Server, form: str) -> Json:
 
 
 def largest(values: Iterable[float]) -> float:
-    """The median of the largest tenth; of less than twenty values the largest."""
+    """The median of the largest twentieth; of less than forty values the largest."""
     found = sorted(values, reverse=True)
-    return found[max(1, len(found) // 10) // 2]
+    return found[max(1, len(found) // 20) // 2]
 
 
 def hold_estimates_to_samples(path: Json) -> None:

@@ -62,8 +62,9 @@ pub fn estimate(samples: &[PathSample], stages: Stages, k: f64) -> Result<Estima
     })
 }
 
-/// BW = max T, TPT = max T / n, of one stage; of each the median of the largest tenth. The papers print the maximum, and their programs
-/// take such a median too: after many streams, an interval with one still delivers what the others left on the way.
+/// BW = max T, TPT = max T / n, of one stage; of each the median of the largest twentieth. The papers print the maximum, and their programs
+/// take a median of the largest too: after many streams, an interval with one still delivers what the others left on the way. A larger
+/// share would reach beyond the intervals in which all workers of a wide stage are busy, which are few.
 fn rates_of(samples: &[PathSample], of: impl Fn(&PerStage<f64>) -> f64) -> Option<StageRates> {
     let moved = samples.iter().map(|sample| (of(&sample.throughput), of(&sample.concurrency)));
     let sound: Vec<_> = moved.filter(|(throughput, workers)| throughput.is_finite() && *workers >= LEAST_WORKERS).collect();
@@ -74,12 +75,12 @@ fn rates_of(samples: &[PathSample], of: impl Fn(&PerStage<f64>) -> f64) -> Optio
     (rates.bandwidth > 0.0).then_some(rates)
 }
 
-/// The median of the largest tenth, 0 of nothing; of less than twenty values it is the largest.
+/// The median of the largest twentieth, 0 of nothing; of less than forty values it is the largest.
 fn largest(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_unstable_by(|a, b| b.total_cmp(a));
-    let tenth = (values.len() / 10).max(1);
-    values.get(tenth / 2).copied().unwrap_or(0.0)
+    let twentieth = (values.len() / 20).max(1);
+    values.get(twentieth / 2).copied().unwrap_or(0.0)
 }
 
 #[cfg(test)]
