@@ -54,10 +54,10 @@ test-long: build
 	$(BIN)/python -m pytest tests/long
 
 bench: build
-	$(BIN)/python benchmarks/run.py all
+	$(BIN)/python benchmarks/run.py all --minutes 10
 
 bench-full: build
-	$(BIN)/python benchmarks/run.py all --full --resume
+	$(BIN)/python benchmarks/run.py all --full --resume --minutes 90
 
 docs: build
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --workspace

@@ -42,6 +42,8 @@ class Options:
     """How long a copy at the path's rate shall take; data sets are scaled to it."""
     resume: bool = False
     search: bool = False
+    deadline: float | None = None
+    """When, on the clock of `time.monotonic`, nothing more is begun; `None`: never."""
 
     @property
     def scale(self) -> str:
@@ -56,7 +58,7 @@ class Bench:
         self.options = options
         self.place = place
         kept = KEPT / f"{name}-{options.scale}.json"
-        self.points = Points(kept, identity(), resume=options.resume)
+        self.points = Points(kept, identity(), resume=options.resume, deadline=options.deadline)
         self.known = Known(FOLDER / "settings.json")
         self.ready: dict[str, Data] = {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,19 @@ from typing import Any
 Point = dict[str, Any]
 
 
-class Points:
-    """The finished points of one experiment. What was measured under another identity is left out."""
+class OutOfTime(Exception):
+    """The time that was given is over, and there is more to measure."""
 
-    def __init__(self, file: Path, identity: str, *, resume: bool) -> None:
+
+class Points:
+    """The finished points of one experiment. What was measured under another identity is left out.
+
+    At or after `deadline`, on the clock of `time.monotonic`, nothing more is measured.
+    """
+
+    def __init__(self, file: Path, identity: str, *, resume: bool, deadline: float | None = None) -> None:
         self.file = file
+        self.deadline = deadline
         self.identity = identity
         self.found: dict[str, Point] = self.load() if resume else {}
 
@@ -30,6 +39,8 @@ class Points:
     def measured(self, key: str, measure: Callable[[], Point]) -> Point:
         """The point of that key: what was found before, or what `measure` finds now, which is on disk at once."""
         if key not in self.found:
+            if self.deadline is not None and time.monotonic() >= self.deadline:
+                raise OutOfTime
             self.found[key] = measure()
             self.save()
         return self.found[key]

@@ -78,6 +78,7 @@ def keep(outcome: Outcome, command: str) -> bool:
         **asdict(outcome),
         "passed": passed,
         "command": command,
+        "identity": identity(),
         **known,
         "versions": {**known["versions"], **outcome.versions},
     }
@@ -86,6 +87,15 @@ def keep(outcome: Outcome, command: str) -> bool:
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / f"{outcome.name}.json").write_text(json.dumps(document, indent=1) + "\n")
     return passed
+
+
+def is_known(name: str, scale: str) -> bool:
+    """Whether an experiment has results of this scale of what would be measured now."""
+    try:
+        document = json.loads((FOLDER / f"{name}.json").read_text())
+    except (OSError, ValueError):
+        return False
+    return (document.get("identity"), document["scale"]) == (identity(), scale)
 
 
 def identity() -> str:

@@ -1,7 +1,7 @@
 """Runs experiments, keeps what they found in benchmarks/results/NAME.json, and writes RESULTS.md from all of it.
 
-    python benchmarks/run.py all                                    what `make bench` runs
-    python benchmarks/run.py all --full --resume                    what `make bench-full` runs
+    python benchmarks/run.py all --minutes 10                       what `make bench` runs
+    python benchmarks/run.py all --full --resume --minutes 90       what `make bench-full` runs
     python benchmarks/run.py peers --path open --dataset small --tools edt,rsync
 
 The exit status is 1 if a bar is missed or an experiment failed.
@@ -21,23 +21,24 @@ import page
 import peers
 import results
 from bench import Options
+from points import OutOfTime
 
 EXPERIMENTS = {
     "loopback-large": "loopback_large",
     "small-files": "small_files",
     "resume": "resume",
-    "million": "million",
     "bars-cloudlab": "bars_cloudlab",
-    "tiny-4k": "tiny_4k",
     "timeline": "timeline",
     "cpu": "cpu",
-    "system-calls": "system_calls",
     "peers": "peers",
     "ablation": "ablation",
     "training": "training",
+    "system-calls": "system_calls",
+    "tiny-4k": "tiny_4k",
+    "million": "million",
     "agents": "agents",
 }
-"""Names, and the modules of `experiments`. A module is imported when it runs: some need PyTorch."""
+"""Names, and the modules of `experiments`, in the order in which all are run. A module is imported when it runs: some need PyTorch."""
 
 
 def main() -> int:
@@ -55,10 +56,21 @@ def main() -> int:
         seconds=arguments.seconds,
         resume=arguments.resume,
         search=arguments.search,
+        deadline=time.monotonic() + 60 * arguments.minutes if arguments.minutes else None,
     )
     names = list(EXPERIMENTS) if "all" in arguments.name else [name for name in arguments.name if name != "page"]
-    missed = [name for name in names if not measure(name, options)]
+    if options.resume and "all" in arguments.name:
+        names = [name for name in names if not results.is_known(name, options.scale)]
+    missed, left = [], []
+    for name in names:
+        try:
+            if not measure(name, options):
+                missed.append(name)
+        except OutOfTime:
+            left.append(name)
     page.write()
+    if left:
+        print(f"the time is over; left: {', '.join(left)}. With --resume a further run goes on there.", file=sys.stderr)
     return 1 if missed else 0
 
 
@@ -70,6 +82,7 @@ def parser() -> argparse.ArgumentParser:
     )
     found.add_argument("--full", action="store_true", help="larger data, more paths and more repetitions")
     found.add_argument("--resume", action="store_true", help="keep what an earlier run of the same commit measured")
+    found.add_argument("--minutes", type=float, help="begin nothing more after so many minutes")
     found.add_argument("--search", action="store_true", help="search for the best settings of peers anew")
     found.add_argument("--install", action="store_true", help="install peers that are missing (Debian, PyPI)")
     found.add_argument("--path", action="append", default=[], help="only this path; may be repeated")
@@ -91,16 +104,22 @@ def tools(text: str) -> tuple[str, ...]:
 
 
 def measure(name: str, options: Options) -> bool:
-    """Runs one experiment, keeps and prints what it found; true if every bar is met."""
+    """Runs one experiment, keeps and prints what it found; true if every bar is met.
+
+    Raises:
+        OutOfTime: the time is over before all of it was measured; what was is kept.
+    """
     print(f"{name} ...", flush=True)
     begin = time.monotonic()
+    if options.deadline is not None and begin >= options.deadline:
+        raise OutOfTime
     try:
         experiment = importlib.import_module(f"experiments.{EXPERIMENTS[name]}")
         outcome: results.Outcome = experiment.run(options)
     except (RuntimeError, OSError) as error:
         print(f"  failed: {error}", file=sys.stderr, flush=True)
         return False
-    words = [word for word in sys.argv[1:] if word not in (*EXPERIMENTS, "all", "--resume", "--install", "--search")]
+    words = [word for word in asked() if word not in (*EXPERIMENTS, "all", "--resume", "--install", "--search")]
     passed = results.keep(outcome, shlex.join(["python", "benchmarks/run.py", name, *words]))
     for figure in outcome.figures:
         mark = {True: "ok", False: "MISSED", None: ""}[figure.passed]
@@ -109,6 +128,15 @@ def measure(name: str, options: Options) -> bool:
         print(f"  {table.title}", *("  " + "  ".join(cells) for cells in [table.header, *table.rows]), sep="\n  ")
     print(f"  {time.monotonic() - begin:.0f} s", flush=True)
     return passed
+
+
+def asked() -> list[str]:
+    """The words of the command line, without the limit of time, which changes nothing of what is measured."""
+    words = sys.argv[1:]
+    if "--minutes" in words:
+        at = words.index("--minutes")
+        del words[at : at + 2]
+    return words
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from experiments import system_calls
 from harness import wait_until
 from paths import LOOPBACK, End
 from peers.peer import DEFAULT, Setting
-from points import Points
+from points import OutOfTime, Points
 from processes import Failed, Measured, TooSlow, Workplace
 from results import Figure
 from servers import Server, free_port
@@ -88,6 +89,15 @@ def test_points_of_the_same_identity_are_not_measured_again(scratch: Path) -> No
     again = Points(file, "commit 1", resume=True)
     assert again.measured("a", unexpected) == {"value": 1}
     assert again.measured("b", lambda: {"value": 2}) == {"value": 2}
+
+
+def test_what_is_known_comes_after_the_deadline_too_and_nothing_else(scratch: Path) -> None:
+    file = scratch / "points.json"
+    Points(file, "commit 1", resume=False).measured("a", lambda: {"value": 1})
+    late = Points(file, "commit 1", resume=True, deadline=time.monotonic())
+    assert late.measured("a", unexpected) == {"value": 1}
+    with pytest.raises(OutOfTime):
+        late.measured("b", unexpected)
 
 
 def test_points_of_another_commit_are_measured_again(scratch: Path) -> None:
