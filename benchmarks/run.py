@@ -38,7 +38,7 @@ EXPERIMENTS = {
     "million": "million",
     "agents": "agents",
 }
-"""Names, and the modules of `experiments`, in the order in which all are run. A module is imported when it runs: some need PyTorch."""
+"""Names in the order in which all are run, and the modules of `experiments`, imported only then: some need PyTorch."""
 
 
 def main() -> int:

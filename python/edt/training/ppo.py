@@ -60,8 +60,8 @@ class Options:
     patience: int = 1500
     """Episodes without improvement after which converged training ends; the papers' 1,000 have an update each."""
     reductions: int = 3
-    """How often it goes on instead from the best weights with a third of the step size: the last streams too many or too
-    few cost little, and a large step passes over them."""
+    """How often it goes on instead from the best weights with a third of the step size: one stream too many costs
+    little, and a large step passes over it."""
     most_episodes: int = 60_000
     """Episodes after which it ends in any case."""
     most_seconds: float | None = None
@@ -177,40 +177,77 @@ def train(
     policy, value = networks(kind, episodes.most, options)
     optimizer = adam(policy, value, options)
     trained = Trained(kind, path, options, policy, value, [], -np.inf, None, None)
-    recent: deque[float] = deque(maxlen=max(1, options.smoothing // options.episodes))
-    best: tuple[dict[str, Any], dict[str, Any]] | None = None
-    stagnant, reductions, begin = 0, 0, time.monotonic()
+    best, begin = Best(trained), time.monotonic()
     while True:
         rollout = collect(episodes, policy, generator)
-        recent.append(float(rollout.rewards.mean()))
-        count = options.episodes * (len(trained.curve) + 1)
-        point = Point(count, time.monotonic() - begin, recent[-1], float(np.mean(recent)))
-        trained.curve.append(point)
+        point = best.judge(float(rollout.rewards.mean()), time.monotonic() - begin)
         if progress:
             progress(point)
-        if len(recent) == recent.maxlen and point.smoothed > trained.best:
-            trained.best, best, stagnant = point.smoothed, state_of(policy, value), 0
-        else:
-            stagnant += options.episodes
-        converged = trained.best >= options.convergence
-        if converged and trained.converged_episodes is None:
-            trained.converged_episodes, trained.converged_seconds = point.episodes, point.seconds
-        exhausted = converged and stagnant >= options.patience
-        if (exhausted and reductions >= options.reductions) or is_over(point, options):
+        if is_over(point, options) or best.is_final():
             break
-        if exhausted and best is not None:
-            restore(policy, value, best)
-            for group in optimizer.param_groups:
-                group["lr"] /= 3
-            stagnant, reductions = 0, reductions + 1
-            continue
-        update(policy, value, optimizer, rollout, options, generator)
-    if best is None:
-        # Too short for a judgement: the last weights are the best guess.
-        trained.best = point.smoothed
-    else:
-        restore(policy, value, best)
+        if best.is_exhausted():
+            best.go_on(optimizer)
+        else:
+            update(policy, value, optimizer, rollout, options, generator)
+    best.settle()
     return trained
+
+
+class Best:
+    """The best weights of a training, and how long ago they were found."""
+
+    def __init__(self, trained: Trained) -> None:
+        self.trained = trained
+        options = trained.options
+        self.recent: deque[float] = deque(maxlen=max(1, options.smoothing // options.episodes))
+        self.weights: tuple[dict[str, Any], dict[str, Any]] | None = None
+        self.stagnant = 0
+        """Episodes since."""
+        self.reductions = 0
+
+    def judge(self, reward: float, seconds: float) -> Point:
+        """Adds an update to the training curve, and keeps its weights if they are the best."""
+        trained, options = self.trained, self.trained.options
+        self.recent.append(reward)
+        episodes = options.episodes * (len(trained.curve) + 1)
+        point = Point(episodes, seconds, reward, float(np.mean(self.recent)))
+        trained.curve.append(point)
+        if len(self.recent) == self.recent.maxlen and point.smoothed > trained.best:
+            trained.best, self.stagnant = point.smoothed, 0
+            self.weights = state_of(trained.policy, trained.value)
+        else:
+            self.stagnant += options.episodes
+        if self.has_converged() and trained.converged_episodes is None:
+            trained.converged_episodes, trained.converged_seconds = point.episodes, point.seconds
+        return point
+
+    def has_converged(self) -> bool:
+        """Whether the share of R_max is reached that training asks for."""
+        return self.trained.best >= self.trained.options.convergence
+
+    def is_exhausted(self) -> bool:
+        """Whether a converged training improves no more with steps of this size."""
+        return self.has_converged() and self.stagnant >= self.trained.options.patience
+
+    def is_final(self) -> bool:
+        """Whether no smaller steps are to be tried either."""
+        return self.is_exhausted() and self.reductions >= self.trained.options.reductions
+
+    def go_on(self, optimizer: torch.optim.Optimizer) -> None:
+        """Goes back to the best weights, with smaller steps."""
+        self.settle()
+        for group in optimizer.param_groups:
+            group["lr"] /= 3
+        self.stagnant, self.reductions = 0, self.reductions + 1
+
+    def settle(self) -> None:
+        """Takes the best weights back; of a training too short for a judgement the last ones are the best guess."""
+        trained = self.trained
+        if self.weights is None:
+            trained.best = trained.curve[-1].smoothed
+        else:
+            trained.policy.load_state_dict(self.weights[0])
+            trained.value.load_state_dict(self.weights[1])
 
 
 def adam(policy: Policy, value: ValueNetwork, options: Options) -> torch.optim.Optimizer:
@@ -235,12 +272,6 @@ def networks(kind: str, most: int, options: Options) -> tuple[Policy, ValueNetwo
 def state_of(policy: Policy, value: ValueNetwork) -> tuple[dict[str, Any], dict[str, Any]]:
     """Copies of all weights."""
     return copy.deepcopy(policy.state_dict()), copy.deepcopy(value.state_dict())
-
-
-def restore(policy: Policy, value: ValueNetwork, weights: tuple[dict[str, Any], dict[str, Any]]) -> None:
-    """Takes copies of all weights back."""
-    policy.load_state_dict(weights[0])
-    value.load_state_dict(weights[1])
 
 
 def is_over(point: Point, options: Options) -> bool:
