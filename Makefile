@@ -15,7 +15,7 @@ SIMULATOR := $(shell find simulator -name '*.cpp' -o -name '*.hpp' -o -name '*.p
 # Each call of mypy takes files of one folder, because `conftest` exists in more than one.
 MYPY := $(BIN)/mypy --strict
 
-.PHONY: build demo test test-long bench bench-full docs fmt lint clean
+.PHONY: build demo endpoints flight-clients test test-long bench bench-full docs fmt lint clean
 
 build: target/release/edt target/release/edt-path $(VENV)/.package $(VENV)/.simulator
 
@@ -42,10 +42,24 @@ $(VENV)/.package: $(VENV)/.simulator $(RUST) $(PACKAGE)
 	$(BIN)/python -m pip install --quiet '.[dev,train]'
 	@touch $@
 
+# The servers that tests of other services' endpoints run against.
+$(VENV)/.endpoints: $(VENV)/.made tests/endpoints/programs.py tests/endpoints/install.py
+	$(BIN)/python tests/endpoints/install.py || echo 'tests that need what is missing are skipped'
+	@touch $@
+
+endpoints: $(VENV)/.endpoints
+
+# Flight clients in other languages, which the tests of the Flight service run.
+target/flight/.built: $(VENV)/.made $(shell find tests/flight/java tests/flight/go -type f 2>/dev/null) tests/flight/programs.py tests/flight/build.py
+	$(BIN)/python tests/flight/build.py || echo 'tests that need what is missing are skipped'
+	@mkdir -p $(@D) && touch $@
+
+flight-clients: target/flight/.built
+
 demo: build
 	$(BIN)/python benchmarks/demo.py
 
-test: build lint
+test: build lint endpoints flight-clients
 	cargo test --locked --workspace
 	$(BIN)/python -m pytest tests --ignore=tests/long
 	cd simulator && ../$(BIN)/pytest
@@ -78,9 +92,11 @@ lint: $(VENV)/.package $(VENV)/.simulator
 	$(MYPY) tests/*.py tests/long/*.py
 	$(MYPY) tests/python/*.py
 	$(MYPY) tests/parity/*.py
+	$(MYPY) tests/endpoints
+	$(MYPY) tests/flight
 	$(MYPY) examples/*.py
 	cd simulator && ../$(MYPY) edt_simulator && MYPYPATH=tests ../$(MYPY) tests benchmarks
-	$(BIN)/stubtest edt
+	$(BIN)/stubtest --mypy-config-file pyproject.toml edt
 
 clean:
 	rm -rf target $(VENV) dist

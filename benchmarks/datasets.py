@@ -86,6 +86,11 @@ def cloudlab_1m(scale: float) -> Iterator[File]:
         yield File(f"{number // 256:03}/{number:05}.bin", MIB)
 
 
+def objects_1m(scale: float) -> Iterator[File]:
+    """1,000 files of 1 MiB in one directory; `scale` changes their number."""
+    return equal("1m", whole(1000 * scale), MIB)
+
+
 def cloudlab_32m(scale: float) -> Iterator[File]:
     """160 files of 32 MiB; `scale` changes their number."""
     return equal("32m", whole(160 * scale), 32 * MIB)
@@ -121,6 +126,7 @@ NAMES: dict[str, Callable[[float], Iterator[File]]] = {
     "tiny": tiny,
     "tiny-4k": tiny_4k,
     "cloudlab-1m": cloudlab_1m,
+    "objects-1m": objects_1m,
     "cloudlab-32m": cloudlab_32m,
     "cloudlab-1g": cloudlab_1g,
     "million": million,

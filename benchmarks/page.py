@@ -13,7 +13,7 @@ from results import FOLDER, number
 
 PAGE = ROOT / "benchmarks" / "RESULTS.md"
 ORDER = ("bars-cloudlab", "peers", "cpu", "tiny-4k", "ablation", "timeline", "training", "agents")
-"""What is read first; the others follow by name."""
+"""What is read first, by the beginning of its name; the others follow by name."""
 OWN_VERSIONS = ("edt", "rustc", "c++", "python")
 
 
@@ -33,9 +33,12 @@ def write() -> None:
 def documents() -> list[dict[str, Any]]:
     """What every experiment found, in the order of the page."""
     found = [json.loads(file.read_text()) for file in sorted(FOLDER.glob("*.json")) if file.name != "settings.json"]
-    return sorted(
-        found, key=lambda document: ORDER.index(document["name"]) if document["name"] in ORDER else len(ORDER)
-    )
+    return sorted(found, key=lambda document: place(document["name"]))
+
+
+def place(name: str) -> int:
+    """Where on the page an experiment stands."""
+    return next((index for index, first in enumerate(ORDER) if name.startswith(first)), len(ORDER))
 
 
 def section(document: dict[str, Any]) -> list[str]:

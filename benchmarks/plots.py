@@ -29,7 +29,8 @@ def draw(document: dict[str, Any]) -> list[tuple[str, str]]:
         "training": training,
         "agents": agents,
     }
-    drawer = drawers.get(document["name"])
+    # What is kept by path is named `peers-PATH`.
+    drawer = drawers.get(document["name"].split("-")[0])
     return drawer(points) if drawer and points else []
 
 

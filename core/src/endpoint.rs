@@ -1,9 +1,15 @@
 //! One side of a transfer: a URL or a path, parsed and checked.
 
+mod service;
+
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::store::remote::added;
+
+pub use service::{Scheme, ServiceUrl};
 
 /// The port of `edt serve` where a URL names none.
 pub const DEFAULT_PORT: u16 = 7632;
@@ -26,6 +32,8 @@ pub enum Location {
     },
     /// A path below the root of an `edt serve` process.
     Remote(Remote),
+    /// A path on a service that is not edt's: an object store or a file server.
+    Service(ServiceUrl),
     /// `null:`: discards what is written.
     Null,
     /// `zero:SIZE` or `zero:COUNTxSIZE`: files of pseudo-random bytes made in memory; `zero:` alone is the memory, without any file.
@@ -52,13 +60,26 @@ pub struct Remote {
     pub directory: bool,
 }
 
+impl Location {
+    /// The URL, if this is a path on a service.
+    pub(crate) fn service(&self) -> Option<&ServiceUrl> {
+        match self {
+            Self::Service(url) => Some(url),
+            _ => None,
+        }
+    }
+}
+
+/// Parts of a query's names whose values are as good as a password.
+const SIGNED: [&str; 7] = ["sig", "token", "credential", "key", "pass", "secret", "auth"];
+
 impl Endpoint {
     /// Takes a URL or a path as a user wrote it; a mistake in it shows in [`Endpoint::resolve`].
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into() }
     }
 
-    /// The text, as written.
+    /// The text, as written; `Display` leaves out a password, and signatures and keys of its query.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -84,11 +105,8 @@ impl Endpoint {
             Some(("edt", rest)) => self.remote(rest, false),
             Some(("edts", rest)) => self.remote(rest, true),
             Some(("file", rest)) => self.file(rest),
-            Some((scheme, _)) if is_scheme(scheme) => {
-                Err(Error::new(ErrorKind::Unsupported, format!("could not use the endpoint `{text}`"))
-                    .with_cause(format!("no store answers to `{scheme}://`"))
-                    .with_hint("use a path, file://, edt://, edts://, null: or zero:"))
-            }
+            Some((scheme, rest)) if let Some(known) = Scheme::named(scheme) => self.service(known, rest),
+            Some((scheme, _)) if is_scheme(scheme) => Err(self.unknown(scheme)),
             _ => Ok(Location::Local { path: PathBuf::from(text), directory: text.ends_with(['/', std::path::MAIN_SEPARATOR]) }),
         }
     }
@@ -107,13 +125,39 @@ impl Endpoint {
         if authority.contains('@') {
             return Err(self.refused("a URL holds no user or secret; use EDT_TOKEN or --token-file"));
         }
-        let (host, port) = split_port(authority).ok_or_else(|| self.refused("its port is not a number from 1 to 65535"))?;
+        let (host, port) = split_host(authority).ok_or_else(|| self.refused("its port is not a number from 1 to 65535"))?;
+        let port = port.unwrap_or(DEFAULT_PORT);
         if host.is_empty() {
             return Err(self.refused("it names no host"));
         }
         let path = self.decode(path)?;
         let directory = path.is_empty() || path.ends_with('/');
         Ok(Location::Remote(Remote { host: host.to_owned(), port, tls, path: path.trim_matches('/').to_owned(), directory }))
+    }
+
+    /// The key of an object store is taken as written, for any character may stand in it; all other paths are percent-encoded.
+    fn service(&self, scheme: Scheme, rest: &str) -> Result<Location> {
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (user, place) = authority.rsplit_once('@').map_or((None, authority), |(user, place)| (Some(user), place));
+        if user.is_some_and(|user| user.contains(':')) {
+            return Err(self.refused("a URL holds no password").with_hint("put it into ~/.netrc, or use a key"));
+        }
+        let (host, port) = if scheme.is_object_store() {
+            (place, None)
+        } else {
+            split_host(place).ok_or_else(|| self.refused("its port is not a number from 1 to 65535"))?
+        };
+        if host.is_empty() {
+            return Err(self.refused(if scheme.is_object_store() { "it names no bucket" } else { "it names no host" }));
+        }
+        let (path, query) = match path.split_once('?') {
+            Some((path, query)) if scheme.has_queries() => (path, Some(query.to_owned())),
+            _ => (path, None),
+        };
+        let path = if scheme.is_object_store() { path.to_owned() } else { self.decode(path)? };
+        let directory = path.is_empty() || path.ends_with('/');
+        let user = user.map(|user| self.decode(user)).transpose()?;
+        Ok(Location::Service(ServiceUrl { scheme, user, host: host.to_owned(), port, path, query, directory }))
     }
 
     fn zero(&self, sizes: &str) -> Result<Location> {
@@ -132,27 +176,55 @@ impl Endpoint {
         percent_decode(text).ok_or_else(|| self.refused("its percent encoding is broken or not UTF-8"))
     }
 
-    fn refused(&self, why: &str) -> Error {
-        Error::new(ErrorKind::InvalidInput, format!("could not use the endpoint `{}`", self.text)).with_cause(why)
+    fn unknown(&self, scheme: &str) -> Error {
+        let own = ["a path, file", "edt", "edts", "s3", "gs", "az", "https", "webdavs", "sftp", "ftp"];
+        let known = [&own[..], &added::names()].concat().join("://, ");
+        Error::new(ErrorKind::Unsupported, format!("could not use the endpoint `{self}`"))
+            .with_cause(format!("no store answers to `{scheme}://`"))
+            .with_hint(format!("use {known}://, null: or zero:"))
     }
+
+    fn refused(&self, why: &str) -> Error {
+        Error::new(ErrorKind::InvalidInput, format!("could not use the endpoint `{self}`")).with_cause(why)
+    }
+}
+
+/// The text of a URL without what stands between a user's name and the host.
+fn without_password(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    match authority.rsplit_once('@').and_then(|(user, place)| Some((user.split_once(':')?.0, place))) {
+        Some((user, place)) => format!("{scheme}://{user}:...@{place}{path}"),
+        None => text.to_owned(),
+    }
+}
+
+/// The text of a web address without what signs its query.
+fn without_signature(text: &str) -> Cow<'_, str> {
+    let Some((address, query)) = text.split_once('?').filter(|_| text.starts_with("http")) else { return text.into() };
+    let shown = |parameter: &str| match parameter.split_once('=') {
+        Some((name, _)) if SIGNED.iter().any(|part| name.to_ascii_lowercase().contains(part)) => format!("{name}=..."),
+        _ => parameter.to_owned(),
+    };
+    format!("{address}?{}", query.split('&').map(shown).collect::<Vec<_>>().join("&")).into()
 }
 
 fn is_scheme(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
 }
 
-fn split_port(authority: &str) -> Option<(&str, u16)> {
-    if let Some(rest) = authority.strip_prefix('[') {
-        let (host, tail) = rest.split_once(']')?;
-        return match tail.strip_prefix(':') {
-            Some(port) => Some((host, port.parse().ok().filter(|port| *port > 0)?)),
-            None => tail.is_empty().then_some((host, DEFAULT_PORT)),
-        };
-    }
-    match authority.rsplit_once(':') {
-        Some((host, port)) => Some((host, port.parse().ok().filter(|port| *port > 0)?)),
-        None => Some((authority, DEFAULT_PORT)),
-    }
+/// Host, without brackets, and port of an authority; `None` if the port is none.
+fn split_host(authority: &str) -> Option<(&str, Option<u16>)> {
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (host, tail) = rest.split_once(']')?;
+            let port = if tail.is_empty() { None } else { Some(tail.strip_prefix(':')?) };
+            (host, port)
+        }
+        None => authority.rsplit_once(':').map_or((authority, None), |(host, port)| (host, Some(port))),
+    };
+    let port = port.map(|port| port.parse().ok().filter(|port| *port > 0).ok_or(())).transpose().ok()?;
+    Some((host, port))
 }
 
 fn percent_decode(text: &str) -> Option<String> {
@@ -218,7 +290,7 @@ impl From<PathBuf> for Endpoint {
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(&without_signature(&without_password(&self.text)))
     }
 }
 
@@ -245,6 +317,32 @@ mod tests {
         for (text, count, size) in [("zero:", 0, 0), ("zero:5", 1, 5), ("zero:4x1GiB", 4, 1 << 30)] {
             assert_eq!(Endpoint::from(text).resolve().unwrap(), Location::Zero { count, size });
         }
+    }
+
+    #[test]
+    fn a_service_keeps_keys_as_written_and_decodes_paths() {
+        let Location::Service(s3) = Endpoint::from("s3://bucket/a%20b?c").resolve().unwrap() else { panic!() };
+        assert_eq!((s3.host.as_str(), s3.path.as_str(), s3.query, s3.directory), ("bucket", "a%20b?c", None, false));
+        let Location::Service(http) = Endpoint::from("https://h:81/a%20b/?c=%2F").resolve().unwrap() else { panic!() };
+        assert_eq!((http.port, http.path.as_str(), http.query.as_deref()), (Some(81), "a b/", Some("c=%2F")));
+        let Location::Service(sftp) = Endpoint::from("sftp://me@[::1]:22//x").resolve().unwrap() else { panic!() };
+        assert_eq!((sftp.user.as_deref(), sftp.path.as_str()), (Some("me"), "/x"));
+        assert_eq!(sftp.place(), "sftp://me@[::1]:22");
+    }
+
+    #[test]
+    fn an_error_shows_no_password() {
+        for url in ["ftp://me:hunter2@h/a", "edt://me:hunter2@h/a", "what://me:hunter2@h/a", "https://me@h:0/a?sig=hunter2"] {
+            let error = Endpoint::from(url).resolve().unwrap_err().explain();
+            assert!(!error.contains("hunter2") && error.contains("me"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_signature_is_not_shown() {
+        let shown = |url: &str| Endpoint::from(url).to_string();
+        assert_eq!(shown("https://h/a?x=1&X-Amz-Signature=abc"), "https://h/a?x=1&X-Amz-Signature=...");
+        assert_eq!(shown("s3://b/a?sig=abc"), "s3://b/a?sig=abc");
     }
 
     #[test]

@@ -18,10 +18,11 @@ use crate::pipeline::digest::{combine, crc64nvme};
 use crate::protocol::hex;
 use crate::protocol::message::{Answer, Message, Request, WireEntry};
 use crate::store::null::ZeroStore;
+use crate::store::remote::{self, Purpose};
 use crate::store::{Depth, Entry, EntryKind, Prune, Store};
 
 /// How long a server may take for one part of an answer; reading a large file for its digest takes long.
-const PATIENCE: Duration = Duration::from_secs(6 * 3600);
+const PATIENCE: Duration = Duration::from_hours(6);
 
 /// An endpoint, connected: one session serves all calls, one after the other. Paths in answers are relative to the endpoint.
 pub struct Files {
@@ -31,7 +32,7 @@ pub struct Files {
 }
 
 enum Place {
-    Here(Box<dyn Store>),
+    Here(Arc<dyn Store>),
     There(Session),
 }
 
@@ -52,9 +53,13 @@ impl Files {
         let (place, base) = match endpoint.resolve()? {
             Location::Local { path, .. } => {
                 let (store, base) = open::local(&path)?;
-                (Place::Here(Box::new(store)), base)
+                (Place::Here(Arc::new(store)), base)
             }
-            Location::Zero { count, size } => (Place::Here(Box::new(ZeroStore::new(count, size))), RelativePath::root()),
+            Location::Zero { count, size } => (Place::Here(Arc::new(ZeroStore::new(count, size))), RelativePath::root()),
+            Location::Service(url) => {
+                let opened = remote::open(&url, Purpose::Read, options)?;
+                (Place::Here(opened.store), opened.base)
+            }
             Location::Null => return Err(Error::new(ErrorKind::InvalidInput, "`null:` holds no files")),
             Location::Remote(remote) => {
                 let base = RelativePath::from_user(&remote.path)?;
@@ -73,7 +78,8 @@ impl Files {
         match &mut self.place {
             Place::Here(store) => {
                 let nothing: Prune = Arc::new(|_: &RelativePath| false);
-                Ok(Box::new(store.list(&self.base, depth, nothing)?.map(below)))
+                let listing = store.list(&self.base, depth, nothing).map_err(|error| explained(&self.endpoint, error))?;
+                Ok(Box::new(listing.map(below)))
             }
             Place::There(session) => {
                 let request = Request::List { path: self.base.as_bytes().to_vec(), tree: depth == Depth::Tree };
@@ -88,6 +94,7 @@ impl Files {
     pub fn stat(&mut self, path: &RelativePath) -> Result<Entry> {
         let whole = self.base.join(path);
         let entry = match &self.place {
+            Place::Here(store) if path.is_root() => store.stat(&whole).map_err(|error| explained(&self.endpoint, error)),
             Place::Here(store) => store.stat(&whole),
             Place::There(session) => stat(&session.control, &whole),
         };
@@ -139,8 +146,16 @@ impl Files {
     }
 }
 
+/// The error about what an endpoint names, with what its service knows of it.
+fn explained(endpoint: &Endpoint, error: Error) -> Error {
+    match endpoint.resolve() {
+        Ok(Location::Service(url)) => remote::explained(&url, error),
+        _ => error,
+    }
+}
+
 /// Reads a file of a store for its digests; `stop` ends it early with an error.
-pub(crate) fn digest_file(store: &dyn Store, path: &RelativePath, stop: &dyn Fn() -> bool) -> Result<Digests> {
+pub fn digest_file(store: &dyn Store, path: &RelativePath, stop: &dyn Fn() -> bool) -> Result<Digests> {
     let reader = store.open(path)?;
     let mut buffer = vec![0; 4 * SLAB_SIZE];
     let (mut size, mut crc, mut blake3) = (0, 0, blake3::Hasher::new());

@@ -6,16 +6,17 @@ pub(crate) mod probe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::endpoint::{Endpoint, Location, Remote};
+use crate::endpoint::{Endpoint, Location, Remote, Scheme, ServiceUrl};
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::client::Target;
-use crate::options::Symlinks;
+use crate::options::{Symlinks, TransferOptions};
 use crate::path::{RelativePath, name_bytes};
 use crate::protocol::message::Root;
-use crate::store::Store;
 use crate::store::local::LocalStore;
 use crate::store::null::{NullStore, ZeroStore};
+use crate::store::remote::{self, Purpose};
 use crate::store::throttled::{Rates, ThrottledStore};
+use crate::store::{Copier, EntryKind, Store};
 
 /// The characters that make a path a pattern.
 const PATTERN: &[u8] = b"*?[{";
@@ -44,7 +45,8 @@ pub(crate) enum Destination {
 }
 
 /// Opens the sources; they must be all local or all on one server.
-pub(crate) fn sources(endpoints: &[Endpoint], symlinks: Symlinks) -> Result<Sources> {
+pub(crate) fn sources(endpoints: &[Endpoint], options: &TransferOptions) -> Result<Sources> {
+    let symlinks = options.symlinks;
     let locations = endpoints.iter().map(Endpoint::resolve).collect::<Result<Vec<_>>>()?;
     match locations.as_slice() {
         [] => Err(Error::new(ErrorKind::InvalidInput, "a transfer needs a source")),
@@ -58,13 +60,20 @@ pub(crate) fn sources(endpoints: &[Endpoint], symlinks: Symlinks) -> Result<Sour
         [Location::Null] => Err(Error::new(ErrorKind::InvalidInput, "`null:` cannot be a source").with_hint("use zero:SIZE")),
         [Location::Local { path, .. }] => local_source(path, symlinks),
         [Location::Remote(remote)] => remote_sources(&[remote]),
-        many => several(many, symlinks),
+        [Location::Service(url)] => service_sources(&[url], options),
+        many => several(many, options),
     }
 }
 
-fn several(locations: &[Location], symlinks: Symlinks) -> Result<Sources> {
+fn several(locations: &[Location], options: &TransferOptions) -> Result<Sources> {
     let mut paths = Vec::new();
     let mut remotes = Vec::new();
+    let services: Vec<_> = locations.iter().filter_map(Location::service).collect();
+    // Without a port it is the configuration of ssh that names one.
+    let same = |url: &&ServiceUrl| url.same_place(services[0]) && (url.scheme != Scheme::Sftp || url.port == services[0].port);
+    if services.len() == locations.len() && services.iter().all(same) {
+        return service_sources(&services, options);
+    }
     for location in locations {
         match location {
             Location::Local { path, .. } => paths.push(absolute(path)?),
@@ -89,11 +98,11 @@ fn several(locations: &[Location], symlinks: Symlinks) -> Result<Sources> {
         let prefix = if is_local_pattern(path) { Vec::new() } else { prefix };
         roots.push(Root { path: below.as_bytes().to_vec(), prefix });
     }
-    Ok(Sources::Here { store: Arc::new(LocalStore::open(&base, symlinks)), roots, file_name: None })
+    Ok(Sources::Here { store: Arc::new(LocalStore::open(&base, options.symlinks)), roots, file_name: None })
 }
 
 fn mixed() -> Error {
-    Error::new(ErrorKind::InvalidInput, "several sources must all be local, or all on one server")
+    Error::new(ErrorKind::InvalidInput, "several sources must all be local, or all on one server or service")
         .with_hint("copy from each place with a command of its own")
 }
 
@@ -126,6 +135,35 @@ fn local_source(path: &Path, symlinks: Symlinks) -> Result<Sources> {
     })
 }
 
+/// Sources on one service; a name with the characters of a pattern that exists literally stands for itself.
+fn service_sources(urls: &[&ServiceUrl], options: &TransferOptions) -> Result<Sources> {
+    let alone = urls.len() == 1;
+    let mut roots = Vec::new();
+    let mut file_name = None;
+    let Some(first) = urls.first() else { return Err(Error::new(ErrorKind::InvalidInput, "a transfer needs a source")) };
+    let store = remote::open(first, Purpose::Read, options)?.store;
+    if options.symlinks == Symlinks::Follow && store.capabilities().symlinks {
+        return Err(Error::new(ErrorKind::Unsupported, format!("could not follow the links of `{}`", first.place()))
+            .with_cause("edt follows symbolic links of local directories and of edt servers alone")
+            .with_hint("keep them, or leave them out with --symlinks skip"));
+    }
+    for url in urls {
+        let path = remote::base(url)?;
+        let name = path.name().unwrap_or_default().to_vec();
+        let prefix = match store.stat(&path) {
+            Ok(entry) if alone => {
+                file_name = (entry.kind != EntryKind::Directory).then_some(name);
+                Vec::new()
+            }
+            Ok(_) => name,
+            Err(error) if error.kind() == ErrorKind::NotFound && is_pattern(path.as_bytes()) => Vec::new(),
+            Err(error) => return Err(remote::explained(url, error)),
+        };
+        roots.push(Root { path: path.as_bytes().to_vec(), prefix });
+    }
+    Ok(Sources::Here { store, roots, file_name })
+}
+
 fn remote_sources(remotes: &[&Remote]) -> Result<Sources> {
     let mut roots = Vec::new();
     for remote in remotes {
@@ -138,11 +176,15 @@ fn remote_sources(remotes: &[&Remote]) -> Result<Sources> {
 }
 
 /// Opens the destination.
-pub(crate) fn destination(endpoint: &Endpoint) -> Result<Destination> {
+pub(crate) fn destination(endpoint: &Endpoint, options: &TransferOptions) -> Result<Destination> {
     match endpoint.resolve()? {
         Location::Null => Ok(Destination::Here { store: Arc::new(NullStore::new()), base: RelativePath::root(), into: true }),
         Location::Zero { .. } => {
             Err(Error::new(ErrorKind::InvalidInput, "`zero:` cannot be a destination").with_hint("use null:"))
+        }
+        Location::Service(url) => {
+            let opened = remote::open(&url, Purpose::Write, options)?;
+            Ok(Destination::Here { store: opened.store, base: opened.base, into: url.directory })
         }
         Location::Remote(remote) => {
             let base = RelativePath::from_user(&remote.path)?;
@@ -230,8 +272,34 @@ pub(crate) fn memory(endpoint: &Endpoint, here: String) -> Result<Endpoint> {
             let scheme = if remote.tls { "edts" } else { "edt" };
             Endpoint::new(format!("{scheme}://{}/", Target::from(&remote).name()))
         }
+        Location::Service(url) => {
+            return Err(Error::new(ErrorKind::Unsupported, format!("could not measure the path to `{}`", url.place()))
+                .with_cause("only an edt server throws away what arrives")
+                .with_hint("copy files there, and look at the report"));
+        }
         Location::Local { .. } | Location::Null | Location::Zero { .. } => Endpoint::new(here),
     })
+}
+
+/// An endpoint as this process understands it: a local path as an absolute one, and before the URL of an object store the address that
+/// the environment gives its service.
+pub(crate) fn place_of(endpoint: &Endpoint) -> Result<String> {
+    if endpoint.is_local() {
+        let path = std::path::absolute(endpoint.as_str()).unwrap_or_default();
+        return Ok(path.components().collect::<PathBuf>().to_string_lossy().into_owned());
+    }
+    let address = endpoint.resolve()?.service().map(remote::address).transpose()?;
+    Ok(address.unwrap_or_default() + endpoint.as_str())
+}
+
+/// What copies between the services of both sides without the bytes passing through here, if they can.
+pub(crate) fn copier(sources: &[Endpoint], destination: &Endpoint) -> Result<Option<Arc<dyn Copier>>> {
+    let locations = sources.iter().map(Endpoint::resolve).collect::<Result<Vec<_>>>()?;
+    match (locations.iter().map(Location::service).collect::<Option<Vec<_>>>().as_deref(), destination.resolve()?.service()) {
+        // Several sources are in one place.
+        (Some([source, ..]), Some(destination)) => remote::copier(source, destination),
+        _ => Ok(None),
+    }
 }
 
 /// A store whose workers keep to a rate, if there is one.

@@ -12,7 +12,7 @@ const LEAST_WORKER_RATE: f64 = 100e3;
 
 /// Shortest and longest interval between two decisions.
 const SHORTEST: Duration = Duration::from_millis(50);
-const LONGEST: Duration = Duration::from_secs(3600);
+const LONGEST: Duration = Duration::from_hours(1);
 
 /// What a transfer may be told; the defaults are right for almost everyone.
 #[derive(Debug, Clone)]
@@ -170,9 +170,10 @@ pub enum Selection {
 }
 
 /// What happens to a file that stands at the destination.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Overwrite {
     /// It is replaced, atomically.
+    #[default]
     Replace,
     /// It stays, and the item fails.
     Never,

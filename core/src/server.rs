@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::auth::identity::Identity;
-use crate::auth::secret::{self, Origin};
+use crate::auth::secret::{self, Origin, Secret};
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::acceptor::{Accepted, Acceptor, Admission};
 use crate::options::{Access, ServeOptions, Symlinks};
@@ -26,7 +26,8 @@ const TURN: Duration = Duration::from_millis(50);
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
-    fingerprint: String,
+    identity: Identity,
+    secret: Secret,
     origin: Origin,
     shared: Arc<Shared>,
 }
@@ -59,9 +60,11 @@ impl Server {
             max_streams: options.max_streams.get(),
             buffer: options.buffer,
             read_only: options.access == Access::ReadOnly,
+            fresh: false,
         };
         let admission = Admission { plain: options.plain, ..Admission::new(limits, options.max_sessions) };
-        let acceptor = Acceptor::new(&identity, secret, admission)?;
+        let uploads = Arc::clone(&store);
+        let acceptor = Acceptor::new(&identity, secret.clone(), admission)?.looking(move || uploads.is_clear());
         let failed = |cause: std::io::Error| {
             Error::io(format!("could not listen on `{}`", options.listen), &cause)
                 .with_hint("choose another address or port with --listen HOST:PORT")
@@ -69,7 +72,6 @@ impl Server {
         let listener = TcpListener::bind(&options.listen).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let fingerprint = identity.fingerprint().to_owned();
         let shared = Arc::new(Shared {
             options,
             store,
@@ -79,7 +81,7 @@ impl Server {
             ending: Stop::default(),
             connections: AtomicUsize::new(0),
         });
-        Ok(Self { listener, address, fingerprint, origin, shared })
+        Ok(Self { listener, address, identity, secret, origin, shared })
     }
 
     /// Where it listens.
@@ -89,7 +91,17 @@ impl Server {
 
     /// SHA-256 of the server's certificate, as clients pin it.
     pub fn fingerprint(&self) -> &str {
-        &self.fingerprint
+        self.identity.fingerprint()
+    }
+
+    /// The certificate and key that it shows, for a further port of the same server.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// The secret that callers must know, for a further port of the same server.
+    pub fn shared_secret(&self) -> &Secret {
+        &self.secret
     }
 
     /// Where the secret came from, and the secret itself if it was generated just now.

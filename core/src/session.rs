@@ -1,18 +1,18 @@
 //! One session of a transfer, at the caller: both halves or one of them, their streams, and the controller beside them.
 
+mod plant;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::control::{self, Outcome, Plant, Settings, SystemClock};
+use crate::control::{self, Outcome, Settings, SystemClock};
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::Totals;
 use crate::link::client::{self, Opening, Session, Target};
 use crate::link::{Control, ControlSender, Dialer, memory};
-use crate::metrics::sampler::Sample;
-use crate::optimizer::{Decision, FirstStreams, Optimizer};
+use crate::optimizer::{FirstStreams, Optimizer};
 use crate::options::TransferOptions;
 use crate::path::RelativePath;
 use crate::pipeline::account::Account;
@@ -22,10 +22,8 @@ use crate::pipeline::sender::{Sender, SenderParts};
 use crate::pipeline::stop::{Stop, guarded};
 use crate::protocol::TransferId;
 use crate::protocol::message::{Direction, Key, Message, Meters, ReceiveOptions, SendOptions, Start, Tune};
-use crate::store::Store;
-
-/// Meters of the peer after which a decision has taken effect there, whatever they show: a server may allow fewer workers.
-const PATIENCE: u64 = 5;
+use crate::session::plant::CallerPlant;
+use crate::store::{Copier, Store};
 
 /// What a session moves, the same for every attempt.
 #[derive(Clone)]
@@ -39,6 +37,8 @@ pub(crate) struct Work {
     pub(crate) source: Option<Arc<dyn Store>>,
     /// The store of the destination, if it is on the caller's side.
     pub(crate) destination: Option<Arc<dyn Store>>,
+    /// Copies without the bytes passing through here, if the services of both sides can.
+    pub(crate) copier: Option<Arc<dyn Copier>>,
     /// The destination as named.
     pub(crate) base: RelativePath,
     pub(crate) buffer: u64,
@@ -46,6 +46,8 @@ pub(crate) struct Work {
     pub(crate) retries: u32,
     /// Streams that a session begins with, as far as that can be told before the optimizer decides.
     pub(crate) first_streams: FirstStreams,
+    /// How long this thread waited for the first requests to services: two round trips or more. Zero if there are none.
+    pub(crate) contact: Duration,
 }
 
 impl Work {
@@ -61,6 +63,13 @@ impl Work {
             buffer: self.buffer,
             run: self.run,
         })
+    }
+
+    /// Whether an upload may begin before it is known what the destination has, if nothing of it is there to resume: only one that
+    /// compares with nothing. Should something appear there meanwhile, it is replaced.
+    fn can_begin_ahead(&self) -> bool {
+        let receive = &self.receive;
+        receive.selection == 0 && receive.overwrite == 0 && !receive.dry_run
     }
 
     /// Opens a session with a server, and begins this work there.
@@ -103,11 +112,16 @@ struct Caller {
     account: Arc<Account>,
     next_stream: AtomicU32,
     retries: u32,
+    /// The stores at this side, whose waits end with the transfer.
+    stores: Vec<Arc<dyn Store>>,
+    copier: Option<Arc<dyn Copier>>,
+    /// Whether the sender here begins before it hears what the receiver has.
+    ahead: bool,
 }
 
 impl Caller {
     fn new(work: &Work, peer: Option<Session>, steering: &Steering) -> Result<Self> {
-        let mut remote = None;
+        let (mut remote, mut ahead) = (None, false);
         let mut halves = Vec::new();
         let account = Some(Arc::clone(&steering.account));
         match (&work.source, &work.destination, peer) {
@@ -118,6 +132,7 @@ impl Caller {
             }
             (Some(source), None, Some(peer)) => {
                 halves.push((sender(work, source, &peer.control, account)?, peer.control));
+                ahead = peer.limits.fresh && work.can_begin_ahead();
                 remote = Some(peer.dialer);
             }
             (None, Some(destination), Some(peer)) => {
@@ -138,6 +153,9 @@ impl Caller {
             account: Arc::clone(&steering.account),
             next_stream: AtomicU32::new(1),
             retries: work.retries,
+            stores: work.source.iter().chain(&work.destination).cloned().collect(),
+            copier: work.copier.clone(),
+            ahead,
         })
     }
 
@@ -155,7 +173,7 @@ impl Caller {
                 })
                 .collect();
             let keeper = scope.spawn(|| self.keep_streams());
-            let mut plant = CallerPlant { caller: self, cancel: &steering.cancel, asked: None };
+            let mut plant = CallerPlant::new(self, &steering.cancel);
             let outcome = control::run(&mut plant, optimizer, steering.settings.clone(), &steering.clock);
             let results: Vec<Result<()>> = pumps
                 .into_iter()
@@ -289,10 +307,13 @@ fn first_error(results: Vec<Result<()>>) -> Result<()> {
 }
 
 fn sender(work: &Work, store: &Arc<dyn Store>, control: &Control, account: Option<Arc<Account>>) -> Result<Half> {
+    let publishes_by_request = |store: &Arc<dyn Store>| !store.capabilities().flushes;
     let parts = SenderParts {
         store: Arc::clone(store),
         options: work.send.clone(),
         mirror: work.receive.selection == 2,
+        copied: work.copier.is_some(),
+        one_by_one: work.destination.as_ref().is_some_and(publishes_by_request),
         control: Arc::clone(&control.sender),
         buffer: work.buffer,
         account,
@@ -309,77 +330,7 @@ fn receiver(work: &Work, store: &Arc<dyn Store>, control: &Control, account: Opt
         control: Arc::clone(&control.sender),
         buffer: work.buffer,
         account,
+        copier: work.copier.clone(),
         discard: Discard::AtOnce,
     })))
-}
-
-/// What the controller tunes: the halves here, and through them the one at the peer.
-struct CallerPlant<'a> {
-    caller: &'a Caller,
-    cancel: &'a Stop,
-    /// The workers that the peer's stage was asked to have, and how often its meters had come by then.
-    asked: Option<(u16, u64)>,
-}
-
-impl CallerPlant<'_> {
-    /// Whether the peer's meters show the workers that it was asked for, or so much later that it will not have them: meters from before
-    /// would count the workers of an earlier decision in an interval of this one.
-    fn peer_settled(&self) -> bool {
-        let caller = self.caller;
-        let (Some((workers, heard)), Some(_)) = (self.asked, &caller.remote) else { return true };
-        let meters = caller.meters.lock();
-        let stage = if matches!(caller.half(), Half::Sender(_)) { meters.write } else { meters.read };
-        stage.workers == workers || caller.heard.load(Ordering::Acquire) >= heard + PATIENCE
-    }
-}
-
-impl Plant for CallerPlant<'_> {
-    fn sample(&mut self) -> Result<Sample> {
-        let caller = self.caller;
-        let remote = caller.meters.lock().clone();
-        let mut of_sender = remote.clone();
-        let mut of_receiver = remote;
-        for (half, _) in &caller.halves {
-            match half {
-                Half::Sender(half) => of_sender = half.meters(),
-                Half::Receiver(half) => of_receiver = half.meters(),
-            }
-        }
-        Ok(Sample::from_halves(&of_sender, &of_receiver))
-    }
-
-    fn apply(&mut self, decision: &Decision) -> Result<()> {
-        let tune = Tune {
-            read: Some(decision.concurrency.read),
-            network: Some(decision.concurrency.network),
-            write: Some(decision.concurrency.write),
-            parallelism: Some(decision.parallelism),
-            // Within one process there are no connections to be made anew, and their numbers would run out.
-            pipelining: Some(if self.caller.remote.is_none() { decision.pipelining.max(1) } else { decision.pipelining }),
-        };
-        for (half, _) in &self.caller.halves {
-            half.tune(&tune);
-        }
-        let there = if matches!(self.caller.half(), Half::Sender(_)) { tune.write } else { tune.read };
-        self.asked = there.map(|workers| (workers.max(1), self.caller.heard.load(Ordering::Acquire)));
-        self.caller.remote.as_ref().map_or(Ok(()), |(_, control)| control.send(&Message::Tune(tune)))
-    }
-
-    fn finished(&self) -> bool {
-        if self.cancel.is_set() {
-            for (half, _) in &self.caller.halves {
-                half.stop().set(self.cancel.error());
-            }
-        }
-        self.caller.ended()
-    }
-
-    fn settled(&self) -> bool {
-        let streams = self.caller.half().streams();
-        streams.count() == streams.target() && self.peer_settled()
-    }
-
-    fn totals(&self) -> Totals {
-        self.caller.account.totals()
-    }
 }

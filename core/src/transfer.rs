@@ -1,9 +1,10 @@
 //! A transfer from one endpoint to another: the entry point of the crate.
 
+pub mod job;
 mod runner;
+mod settings;
 mod verdict;
 
-use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use crossbeam_channel::Receiver;
 
 use crate::auth::secret;
-use crate::control::{Outcome, Settings, SystemClock};
+use crate::control::{Outcome, Settings, SystemClock, Waited};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSender};
@@ -20,7 +21,7 @@ use crate::link::client::{self, Session, Target};
 use crate::link::socket::check_congestion;
 use crate::open::{self, Destination, Sources};
 use crate::optimizer::{FirstStreams, Optimizer, Policy, PolicyName};
-use crate::options::{Digest, Fsync, Overwrite, RunMode, Selection, Symlinks, TransferOptions};
+use crate::options::{RunMode, Selection, TransferOptions};
 use crate::path::RelativePath;
 use crate::pipeline::account::Account;
 use crate::pipeline::manifest::Manifest;
@@ -29,8 +30,10 @@ use crate::protocol::TransferId;
 use crate::protocol::message::{Key, MadeUp, ReceiveOptions, Root, SendOptions};
 use crate::report::Report;
 use crate::session::{Steering, Work};
-use crate::store::EntryKind;
-use crate::transfer::runner::{Guarding, Runner, SharedOptimizer, cancelled, trained};
+use crate::store::{EntryKind, Times};
+use crate::transfer::job::{Job, JobRunner};
+use crate::transfer::runner::{Ended, Guarding, Runner, SharedOptimizer, cancelled, trained};
+use crate::transfer::settings::{policy, receive_options, send_options};
 
 /// What to move, and how.
 pub struct Transfer {
@@ -111,24 +114,23 @@ impl Transfer {
             None => trained(&self.options, &self.sources, &self.destination)?,
         };
         crate::limits::raise_open_files();
+        if let Some(job) = crate::store::remote::added::job(&self.sources, &self.destination, &self.options)? {
+            return self.start_job(job, agent);
+        }
         let (events, receiver) = EventSender::channel();
         let (work, target, peer) = self.open()?;
         let manifest = Manifest::create(self.options.manifest.as_deref())?;
         let account = Arc::new(Account::new(events.clone(), manifest));
         let cancel: Arc<Stop> = Arc::default();
         let allowed = peer.as_ref().map_or(u16::MAX, |peer| peer.limits.max_streams);
-        let policy = Policy {
-            parallelism: self.options.parallelism.map_or(u16::MAX, NonZeroU16::get),
-            pipelining: self.options.pipelining.unwrap_or(u16::MAX),
-            ..Policy::new(self.options.policy, self.options.max_streams.get().min(allowed))
-        };
+        let policy = policy(&self.options, &work, allowed);
         let steering = Steering {
             account,
             cancel: Arc::clone(&cancel),
             settings: Settings { policy, interval: self.options.interval, events },
             clock: SystemClock::new(),
         };
-        let first = work.first_streams.over(peer.as_ref().map_or(Duration::ZERO, |peer| peer.rtt));
+        let first = work.first_streams.over(peer.as_ref().map_or(work.contact / 2, |peer| peer.rtt));
         let runner = Runner {
             optimizer: SharedOptimizer::new(self.optimizer.or(agent), &self.options, first, self.guarding)?,
             sources: self.sources,
@@ -148,6 +150,28 @@ impl Transfer {
         Ok(TransferHandle { events: receiver, canceller: Canceller { stop: cancel }, thread: Some(thread) })
     }
 
+    /// Starts what a service carries out in its own way.
+    fn start_job(self, job: Box<dyn Job>, agent: Option<Box<dyn Optimizer>>) -> Result<TransferHandle> {
+        let (events, receiver) = EventSender::channel();
+        let manifest = Manifest::create(self.options.manifest.as_deref())?;
+        let account = Arc::new(Account::new(events.clone(), manifest));
+        let cancel: Arc<Stop> = Arc::default();
+        let parts = u16::try_from(job.parts().max(1)).unwrap_or(u16::MAX);
+        let policy = Policy::new(self.options.policy, self.options.max_streams.get().min(parts));
+        let first = self.first_streams(true).over(Duration::ZERO);
+        let optimizer = SharedOptimizer::new(self.optimizer.or(agent), &self.options, first, self.guarding)?;
+        let settings = Settings { policy, interval: self.options.interval, events };
+        let steering = Steering { account, cancel: Arc::clone(&cancel), settings, clock: SystemClock::new() };
+        let name = optimizer.name().to_owned();
+        let ended = Ended { sources: self.sources, destination: self.destination, options: self.options, optimizer: name };
+        let runner = JobRunner { job, optimizer, ended, steering };
+        let thread = std::thread::Builder::new()
+            .name("edt-transfer".to_owned())
+            .spawn(move || runner.run())
+            .map_err(|cause| Error::io("could not start the transfer's thread", &cause))?;
+        Ok(TransferHandle { events: receiver, canceller: Canceller { stop: cancel }, thread: Some(thread) })
+    }
+
     /// Runs the transfer to its end. Items that failed are in the report; an error means that the transfer as a whole ended early.
     pub fn run(self) -> Result<Report> {
         self.start()?.join()
@@ -156,7 +180,8 @@ impl Transfer {
     fn open(&self) -> Result<(Work, Option<Target>, Option<Session>)> {
         let options = &self.options;
         let (mut target, mut peer) = (None, None);
-        let (source, roots, file_name) = match open::sources(&self.sources, options.symlinks)? {
+        let contact = Waited::begin();
+        let (source, roots, file_name) = match open::sources(&self.sources, options)? {
             Sources::Here { store, roots, file_name } => (Some(store), roots, file_name),
             Sources::There { target: server, mut roots } => {
                 let session = client::connect(&server, options, None)?;
@@ -170,7 +195,7 @@ impl Transfer {
         if options.run == RunMode::Copy {
             open::probe::writable(&self.destination)?;
         }
-        let (destination, base, into) = match open::destination(&self.destination)? {
+        let (destination, base, into) = match open::destination(&self.destination, options)? {
             Destination::Here { store, base, into } => (Some(store), base, into),
             Destination::There { target: server, base, into } => {
                 if source.is_some() {
@@ -184,12 +209,14 @@ impl Transfer {
             return Err(Error::new(ErrorKind::InvalidInput, "several sources cannot be mirrored to one destination")
                 .with_hint("mirror each source to a directory of its own"));
         }
+        let services = [&source, &destination].into_iter().flatten().any(|store| !store.capabilities().flushes);
+        let times = destination.as_ref().map_or(Times::Exact, |store| store.capabilities().times);
         // Memory is no storage.
         let rate = options.worker_rate.filter(|_| self.made_up.is_none());
         let work = Work {
-            transfer: self.identifier(),
+            transfer: self.identifier()?,
             run: Key(crate::auth::secret::random()?),
-            send: SendOptions { made_up: self.made_up, ..send_options(options, roots) },
+            send: SendOptions { made_up: self.made_up, times: times.code(), ..send_options(options, roots) },
             receive: ReceiveOptions {
                 file_name,
                 into,
@@ -197,12 +224,14 @@ impl Transfer {
                 forget: self.forget,
                 ..receive_options(options)
             },
+            copier: open::copier(&self.sources, &self.destination)?,
             source: source.map(|store| open::throttled(store, rate)),
             destination: destination.map(|store| open::throttled(store, rate)),
             base,
             buffer: options.buffer,
             retries: options.retries,
-            first_streams: self.first_streams(),
+            first_streams: self.first_streams(services),
+            contact: if services { contact.time() } else { Duration::ZERO },
         };
         match (&peer, &target) {
             (Some(session), _) => session.control.sender.send(&work.start())?,
@@ -213,11 +242,12 @@ impl Transfer {
     }
 
     /// Streams that the first decision asks for at least, as far as that is known before it is made.
-    fn first_streams(&self) -> FirstStreams {
+    fn first_streams(&self, services: bool) -> FirstStreams {
         let options = &self.options;
         let first = match (&self.optimizer, options.optimizer.as_str()) {
             (Some(_), _) => FirstStreams::always(0),
             _ if options.policy == PolicyName::Fixed => FirstStreams::always(options.concurrency),
+            (None, "auto") if services => FirstStreams::AUTO_REQUESTS,
             (None, "auto") => FirstStreams::AUTO,
             (None, "fixed") => FirstStreams::always(options.concurrency),
             _ => FirstStreams::always(1),
@@ -227,26 +257,20 @@ impl Transfer {
 
     /// The same for each attempt to copy the same sources to the same destination from this machine; random from memory to memory, where
     /// nothing could be gone on with.
-    fn identifier(&self) -> TransferId {
+    fn identifier(&self) -> Result<TransferId> {
         if self.made_up.is_some()
             && let Ok(id) = secret::random()
         {
-            return TransferId(id);
+            return Ok(TransferId(id));
         }
         let mut hasher = blake3::Hasher::new();
         hasher.update(machine().as_bytes());
         for endpoint in self.sources.iter().chain([&self.destination]) {
-            let text = if endpoint.is_local() {
-                let path = std::path::absolute(endpoint.as_str()).unwrap_or_default();
-                path.components().collect::<std::path::PathBuf>().to_string_lossy().into_owned()
-            } else {
-                endpoint.as_str().to_owned()
-            };
-            hasher.update(&[0]).update(text.as_bytes());
+            hasher.update(&[0]).update(open::place_of(endpoint)?.as_bytes());
         }
         let mut id = [0; 16];
         id.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
-        TransferId(id)
+        Ok(TransferId(id))
     }
 }
 
@@ -273,49 +297,6 @@ fn name_roots(session: &Session, roots: &mut [Root]) -> Result<Option<Vec<u8>>> 
         }
     }
     Ok(None)
-}
-
-fn send_options(options: &TransferOptions, roots: Vec<Root>) -> SendOptions {
-    SendOptions {
-        roots,
-        include: options.include.clone(),
-        exclude: options.exclude.clone(),
-        symlinks: match options.symlinks {
-            Symlinks::Keep => 0,
-            Symlinks::Follow => 1,
-            Symlinks::Skip => 2,
-        },
-        digest: u8::from(options.digest == Digest::Blake3),
-        chunk_size: options.chunk_size,
-        limit_rate: options.limit_rate,
-        congestion: options.congestion.clone(),
-        dry_run: options.run == RunMode::DryRun,
-        made_up: None,
-    }
-}
-
-fn receive_options(options: &TransferOptions) -> ReceiveOptions {
-    ReceiveOptions {
-        file_name: None,
-        into: false,
-        selection: match options.selection {
-            Selection::All => 0,
-            Selection::Changed => 1,
-            Selection::Mirror => 2,
-        },
-        overwrite: u8::from(options.overwrite == Overwrite::Never),
-        fsync: match options.fsync {
-            Fsync::None => 0,
-            Fsync::File => 1,
-            Fsync::Full => 2,
-        },
-        digest: u8::from(options.digest == Digest::Blake3),
-        include: options.include.clone(),
-        exclude: options.exclude.clone(),
-        dry_run: options.run == RunMode::DryRun,
-        discard: false,
-        forget: false,
-    }
 }
 
 /// A running transfer. Dropping it cancels.

@@ -176,7 +176,7 @@ fn connections_that_lead_elsewhere_are_not_trusted_and_change_no_pin() {
     drop(caller.call(&target).unwrap());
     let pins = caller.pins();
     assert!(pins.contains(&server.fingerprint));
-    let message = Message::Close(vec![7]);
+    let message = Message::Close(vec![7], None);
     let opening = Opening { message: &message, streams: FirstStreams::always(2) };
     let session = client::connect(&target, &caller.options, Some(opening)).unwrap();
     assert!(session.dialer.sink(1).is_err());

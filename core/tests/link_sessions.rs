@@ -51,8 +51,8 @@ fn messages_and_frames_pass_both_ways_plain_and_under_tls() {
         let accepted = server.next_session();
         assert_eq!((session.limits, session.peer.as_str()), (LIMITS, server.target(tls).name().as_str()));
         assert!(session.software.starts_with("edt ") && session.rtt < LONG);
-        session.control.sender.send(&Message::Close(vec![1, 2])).unwrap();
-        assert_eq!(accepted.control.receiver.recv().unwrap(), Message::Close(vec![1, 2]));
+        session.control.sender.send(&Message::Close(vec![1, 2], None)).unwrap();
+        assert_eq!(accepted.control.receiver.recv().unwrap(), Message::Close(vec![1, 2], None));
         accepted.control.sender.send(&Message::Finish(true)).unwrap();
         assert_eq!(session.control.receiver.recv().unwrap(), Message::Finish(true));
 
@@ -72,7 +72,7 @@ fn messages_and_frames_pass_both_ways_plain_and_under_tls() {
 #[test]
 fn what_a_session_is_for_is_said_at_once_but_never_to_an_unknown_server() {
     let (server, caller) = (TestServer::start(), Caller::new());
-    let message = Message::Close(vec![7]);
+    let message = Message::Close(vec![7], None);
     let opening = Opening { message: &message, streams: FirstStreams::always(2) };
     let made = || server.connections.load(Ordering::Acquire);
     // Plain, under TLS with a server that is met for the first time, and again.

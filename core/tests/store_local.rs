@@ -19,13 +19,13 @@ fn path(text: &str) -> RelativePath {
 }
 
 fn new_file(name: &str, size: u64) -> NewFile {
-    NewFile { path: path(name), size, sparse: false, resume: None }
+    NewFile { size, ..NewFile::of(path(name)) }
 }
 
 fn put(store: &dyn Store, name: &str, content: &[u8], overwrite: Overwrite) -> Result<()> {
     let writer = store.create(&new_file(name, content.len() as u64))?;
     writer.write_at(0, content)?;
-    store.publish(vec![Publication { writer, metadata: Metadata::default(), overwrite }], Fsync::None).remove(0)
+    store.publish(vec![Publication { overwrite, ..Publication::of(writer) }], Fsync::None).remove(0)
 }
 
 fn list(store: &dyn Store) -> Vec<Result<Entry>> {
@@ -106,7 +106,7 @@ fn a_directory_swapped_for_a_link_while_a_file_is_written_leads_nowhere() {
     let root = outside.path().join("root");
     fs::rename(root.join("victim"), root.join("moved")).unwrap();
     symlink(outside.path().join("secret"), root.join("victim")).unwrap();
-    let publication = Publication { writer, metadata: Metadata::default(), overwrite: Overwrite::Replace };
+    let publication = Publication::of(writer);
     assert!(store.publish(vec![publication], Fsync::File)[0].is_err());
     assert!(!outside.path().join("secret/second").exists());
 }
@@ -124,7 +124,7 @@ fn the_staging_directory_has_no_name_for_callers() {
                 store.stat(&name).err(),
                 store.open(&name).err(),
                 store.list(&name, Depth::Tree, Arc::new(|_: &RelativePath| false)).err(),
-                store.create(&NewFile { path: name.clone(), size: 0, sparse: false, resume: None }).err(),
+                store.create(&NewFile::of(name.clone())).err(),
                 store.create_directory(&name).err(),
                 store.set_directory_metadata(&name, &Metadata::default()).err(),
                 store.create_symlink(&name, b"x", Overwrite::Replace).err(),
@@ -152,7 +152,7 @@ fn a_file_is_private_until_it_is_published() {
     assert_eq!(mode(&directory.path().join(".edt")), 0o700);
     assert_eq!(mode(&directory.path().join(".edt/k/1")), 0o600);
     let metadata = Metadata { modified_ns: None, mode: Some(0o6755) };
-    store.publish(vec![Publication { writer, metadata, overwrite: Overwrite::Replace }], Fsync::File).remove(0).unwrap();
+    store.publish(vec![Publication { metadata, ..Publication::of(writer) }], Fsync::File).remove(0).unwrap();
     assert_eq!(mode(&directory.path().join("a")), 0o755, "set-user and set-group are not carried over");
     put(&store, "b", b"", Overwrite::Replace).unwrap();
     fs::write(directory.path().join("c"), "").unwrap();
@@ -170,7 +170,7 @@ fn a_dropped_writer_leaves_a_partial_file_only_for_resuming() {
     assert_eq!(fs::read_dir(directory.path().join(".edt/tmp")).unwrap().count(), 0, "a refused file is removed");
     let resume = Some(Partial { key: "k".to_owned(), number: 1 });
     let writer = store.create(&NewFile { resume, ..new_file("d", 3) }).unwrap();
-    let publication = Publication { writer, metadata: Metadata::default(), overwrite: Overwrite::Replace };
+    let publication = Publication::of(writer);
     assert_eq!(store.publish(vec![publication], Fsync::None).remove(0).unwrap_err().kind(), ErrorKind::WrongType);
     assert!(directory.path().join(".edt/k/1").exists(), "a refused partial file waits for the next attempt");
 }
@@ -278,7 +278,7 @@ fn holes_are_kept_and_found() {
     let store = LocalStore::open(directory.path(), Symlinks::Keep);
     let writer = store.create(&NewFile { sparse: true, ..new_file("a", SIZE) }).unwrap();
     writer.write_at(32 << 20, &vec![1; 65536]).unwrap();
-    store.publish(vec![Publication { writer, metadata: Metadata::default(), overwrite: Overwrite::Replace }], Fsync::File);
+    store.publish(vec![Publication::of(writer)], Fsync::File);
     let entry = store.stat(&path("a")).unwrap();
     assert!(entry.sparse && entry.size == SIZE);
     let reader = store.open(&path("a")).unwrap();
@@ -287,7 +287,7 @@ fn holes_are_kept_and_found() {
     assert_eq!(reader.hole(48 << 20), Some(SIZE));
     assert_eq!(reader.hole(SIZE), None);
     let dense = store.create(&new_file("b", 8 << 20)).unwrap();
-    store.publish(vec![Publication { writer: dense, metadata: Metadata::default(), overwrite: Overwrite::Replace }], Fsync::None);
+    store.publish(vec![Publication::of(dense)], Fsync::None);
     let blocks = fs::metadata(directory.path().join("b")).unwrap().blocks();
     assert!(blocks * 512 >= 8 << 20, "space for a dense file is taken at once");
 }

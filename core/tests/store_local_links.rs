@@ -22,9 +22,9 @@ fn both(root: &Path) -> [LocalStore; 2] {
 }
 
 fn publication(store: &dyn Store, name: &str, resume: Option<Partial>) -> Publication {
-    let writer = store.create(&NewFile { path: path(name), size: 3, sparse: false, resume }).unwrap();
+    let writer = store.create(&NewFile { size: 3, resume, ..NewFile::of(path(name)) }).unwrap();
     writer.write_at(0, b"new").unwrap();
-    Publication { writer, metadata: Metadata::default(), overwrite: Overwrite::Replace }
+    Publication::of(writer)
 }
 
 fn put(store: &dyn Store, name: &str, overwrite: Overwrite, fsync: Fsync) -> Result<()> {

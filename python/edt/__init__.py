@@ -3,6 +3,7 @@
 An endpoint is a local path, `edt://host[:port]/path` (an `edt serve` process), `null:` or `zero:SIZE`.
 """
 
+from edt import flight
 from edt._edt import OPTIMIZERS, __version__
 from edt.errors import (
     AlreadyExistsError,
@@ -95,6 +96,7 @@ __all__ = [
     "WrongTypeError",
     "__version__",
     "copy",
+    "flight",
     "list",
     "remove",
     "serve",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, final
 
 from edt.optimizer import Adapter
-from edt.options import Path
+from edt.options import Path, Size
 
 __all__ = [
     "OPTIMIZERS",
@@ -17,10 +17,13 @@ __all__ = [
     "agent_file",
     "list",
     "main",
+    "parse_size",
     "path_file",
     "remove",
+    "secret",
     "start",
     "stat",
+    "trusted",
 ]
 
 _Kind: TypeAlias = Literal["file", "directory", "symlink", "other"]
@@ -72,12 +75,16 @@ class Report:
 class Server:
     """A server on threads of its own. Dropping it ends it, and its sessions."""
 
-    def __new__(cls, root: Path, options: Mapping[str, Any]) -> Server:
-        """Binds and starts; `options` are those of `edt.ServeOptions` and where to `listen`."""
+    def __new__(cls, root: Path, options: Mapping[str, Any], flight: str | None = None) -> Server:
+        """Binds and starts; `options` are those of `edt.ServeOptions` and where to `listen`; `flight` is Flight's."""
 
     @property
     def address(self) -> tuple[str, int]:
         """Address and port where it listens."""
+
+    @property
+    def flight_url(self) -> str | None:
+        """The URL of the Flight port."""
 
     @property
     def fingerprint(self) -> str:
@@ -107,3 +114,12 @@ def path_file(source: str, destination: str, stages: int) -> pathlib.Path:
 
 def agent_file(source: str, destination: str, kind: str) -> pathlib.Path:
     """Where the agent of a kind for two endpoints is kept."""
+
+def secret(token_file: Path | None = None) -> bytes | None:
+    """Finds the shared secret: in the file, or in `EDT_TOKEN`, or in the configuration directory; `None` if in none."""
+
+def trusted(server: str, known_hosts: Path | None = None) -> builtins.list[str]:
+    """The fingerprints that a server, written as `host:port`, may show: its own, or those of its other ports."""
+
+def parse_size(text: Size) -> int:
+    """Takes a number of bytes, or a text with a unit."""

@@ -99,6 +99,8 @@ class ServeOptions(TypedDict, total=False):
     """Bytes that one session may hold in buffers; default 96 MiB."""
     worker_rate: float | str | None
     """Most bytes per second that each worker of a session reads or writes, as a number or `20MB`; default none."""
+    flight: str | None
+    """Address and port of a Flight service beside the native port, `HOST:PORT`; default none."""
     grace: float | timedelta
     """How long sessions may go on after `close`, in seconds; default 30."""
 

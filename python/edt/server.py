@@ -34,6 +34,11 @@ class Server:
         return f"edt://{address}:{port}/" if address.version == 4 else f"edt://[{address}]:{port}/"
 
     @property
+    def flight_url(self) -> str | None:
+        """The URL of the Flight port, if there is one; where it listens on all addresses, put a host in."""
+        return self._native.flight_url
+
+    @property
     def fingerprint(self) -> str:
         """SHA-256 of the server's certificate, as clients pin it."""
         return self._native.fingerprint
@@ -69,7 +74,7 @@ class Server:
 
 
 def serve(root: Path, *, listen: str = "127.0.0.1:0", **options: Unpack[ServeOptions]) -> Server:
-    """Serves a directory to `edt://` clients from threads of its own.
+    """Serves a directory to `edt://` clients, and with `flight` to those of Arrow Flight, from threads of its own.
 
     Args:
         root: The directory that clients see as the root and never leave.
@@ -79,4 +84,5 @@ def serve(root: Path, *, listen: str = "127.0.0.1:0", **options: Unpack[ServeOpt
     Raises:
         NotFoundError, PermissionDeniedError, InvalidInputError: the root, the secret or the address cannot be used.
     """
-    return Server(_edt.Server(root, {"listen": listen, **options}))
+    flight = options.pop("flight", None)
+    return Server(_edt.Server(root, {"listen": listen, **options}, flight))

@@ -1,5 +1,6 @@
 //! The Python binding: converts, releases the GIL, calls the core, converts back. What it means is documented in `edt/_edt.pyi`.
 
+mod access;
 mod cli;
 mod error;
 mod files;
@@ -17,6 +18,8 @@ mod _edt {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use crate::access::{parse_size, secret, trusted};
+    #[pymodule_export]
     use crate::cli::main;
     #[pymodule_export]
     use crate::files::{list, remove, stat};
@@ -31,6 +34,7 @@ mod _edt {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        edt_cli::register();
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("OPTIMIZERS", edt::optimizer::NAMES.to_vec())
     }

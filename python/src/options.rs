@@ -126,7 +126,8 @@ fn choice<T: Copy>(value: &Bound<'_, PyAny>, names: &[(&str, T)]) -> PyResult<T>
     })
 }
 
-fn size(value: &Bound<'_, PyAny>) -> PyResult<u64> {
+/// Takes a number of bytes, or a text with a unit.
+pub(crate) fn size(value: &Bound<'_, PyAny>) -> PyResult<u64> {
     let Ok(text) = value.extract::<String>() else { return value.extract() };
     parse_size(&text).ok_or_else(|| PyValueError::new_err(format!("`{text}` is no size; write for example 16MiB")))
 }

@@ -33,6 +33,25 @@ class Steps:
         return edt.Decision(edt.PerStage.all(number), parallelism=2, reason="next step")
 
 
+class Alternating:
+    """Has many writers and few by turns, on a fixed number of streams."""
+
+    def __init__(self, many: int, few: int) -> None:
+        self.turns = (many, few)
+        self.writers: list[tuple[int, float]] = []
+
+    def start(self, policy: edt.Policy) -> edt.Decision:
+        del policy
+        return self.decision()
+
+    def decide(self, observation: edt.Observation) -> edt.Decision:
+        self.writers.append((self.turns[len(self.writers) % 2], observation.workers.write))
+        return self.decision()
+
+    def decision(self) -> edt.Decision:
+        return edt.Decision(edt.PerStage(2, 2, self.turns[len(self.writers) % 2]))
+
+
 class Failing:
     """Fails at its first decision."""
 
@@ -88,6 +107,21 @@ def test_it_sees_the_round_trip_time_of_a_network(tree: Path, served: tuple[edt.
     rtts = [observation.rtt for observation in steps.observations if observation.rtt is not None]
     assert rtts
     assert all(timedelta(0) < rtt < timedelta(seconds=5) for rtt in rtts)
+
+
+def test_an_interval_counts_the_writers_of_its_own_decision_alone(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "slow").mkdir()
+    make_long(tree)
+    (tree / "long").write_bytes(os.urandom(60_000_000))
+    alternating = Alternating(12, 3)
+    # Little buffer and slow writers: frames always wait for them. The guard lets a stage shrink to a quarter at a time,
+    # and overrules after the third interval that does harm.
+    with edt.serve(tmp_path / "slow", worker_rate="1MB", buffer="8MiB") as server:
+        edt.copy(tree, server.url, optimizer=alternating, interval=0.5, fsync="none")
+    assert (tmp_path / "slow" / "19").read_bytes() == (tree / "19").read_bytes()
+    few = [writers for decided, writers in alternating.writers if decided == 3][:2]
+    assert len(few) == 2
+    assert max(few) <= 3.2, alternating.writers
 
 
 def test_an_exception_ends_the_tuning_and_not_the_data(tree: Path, target: Path) -> None:

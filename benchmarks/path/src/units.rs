@@ -63,7 +63,7 @@ pub fn rate(text: &str) -> Result<Rate, String> {
 pub fn duration(text: &str) -> Result<Duration, String> {
     scaled(text, &[("ms", 1e-3), ("us", 1e-6), ("s", 1.0)])
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .filter(|time| *time <= Duration::from_secs(60))
+        .filter(|time| *time <= Duration::from_mins(1))
         .ok_or_else(|| format!("`{text}` is not a time of at most 60 s: write 67ms, 0.067s or 0"))
 }
 

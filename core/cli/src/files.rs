@@ -149,7 +149,7 @@ fn permissions(mode: u32) -> String {
 }
 
 /// Nanoseconds since 1970 as date and time of day in UTC.
-fn utc(nanoseconds: i64) -> String {
+pub(crate) fn utc(nanoseconds: i64) -> String {
     let seconds = nanoseconds.div_euclid(1_000_000_000);
     let (days, time) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let (year, month, day) = civil(days);

@@ -1,6 +1,7 @@
 //! The command line of edt: turns arguments into calls of the core, and what the core answers into text and exit codes.
 
 mod args;
+mod clean;
 mod copy;
 mod doctor;
 mod exit;
@@ -22,6 +23,14 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use args::{Cli, Command};
 use exit::Exit;
+#[cfg(feature = "flight")]
+pub use serve::Flight;
+
+/// Makes the endpoints known that this build has besides those of the core: `flight://` and `flight+tls://` with the feature `flight`.
+pub fn register() {
+    #[cfg(feature = "flight")]
+    edt_flight::register();
+}
 
 /// Runs one command line, program name first, and answers with the exit code.
 ///
@@ -44,6 +53,7 @@ where
         }
     };
     terminal::start_log(&cli.command);
+    register();
     interrupt::prepare();
     let exit = run(cli.command).unwrap_or_else(|error| {
         terminal::complain(&error);
@@ -67,6 +77,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Stat(args) => files::stat(&args),
         Command::Rm(args) => files::remove(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Clean(args) => clean::run(&args),
         Command::Explore(args) => explore::run(&args),
         Command::Train(args) => train::run(&args),
         Command::Doctor(args) => doctor::run(&args),

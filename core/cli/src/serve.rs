@@ -1,5 +1,8 @@
 //! `edt serve`: says where and how to reach the server, and serves until it is told to stop.
 
+#[cfg(feature = "flight")]
+mod flight;
+
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -7,24 +10,46 @@ use std::path::Path;
 use edt::auth::secret::Origin;
 use edt::server::Server;
 use edt::{Error, ErrorKind, ServeOptions};
+#[cfg(feature = "flight")]
+use edt_flight::service::FlightHandle;
 
 use crate::args::ServeArgs;
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::terminal::say;
+#[cfg(feature = "flight")]
+pub use flight::Flight;
 
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let options = args.options();
     refuse_file(&options.root)?;
     let server = Server::bind(options.clone())?;
     let handle = server.handle();
+    #[cfg(feature = "flight")]
+    let flight = args.flight.as_ref().map(|listen| Flight::start(listen, &options, &server)).transpose()?;
+    #[cfg(feature = "flight")]
+    let beside = flight.as_ref().map(Flight::handle);
     let _guard = interrupt::on_interrupt(
         "shutting down: no new sessions, running ones may go on for 30 s; press Ctrl-C again to stop at once",
-        move || handle.shutdown(),
+        move || {
+            handle.shutdown();
+            #[cfg(feature = "flight")]
+            beside.iter().for_each(FlightHandle::shutdown);
+        },
     );
     say(&introduction(&options, server.address(), server.fingerprint(), server.secret()));
-    announce(server.address());
+    #[cfg(feature = "flight")]
+    if let Some(flight) = &flight {
+        say(&format!("flight       {}", url(flight.scheme, flight.address)));
+    }
+    announce("listening", server.address());
+    #[cfg(feature = "flight")]
+    if let Some(flight) = &flight {
+        announce("flight", flight.address);
+    }
     server.run()?;
+    #[cfg(feature = "flight")]
+    flight.map_or(Ok(()), Flight::join)?;
     Ok(Exit::Complete)
 }
 
@@ -38,15 +63,15 @@ fn refuse_file(root: &Path) -> edt::Result<()> {
         .with_hint("serve the directory that holds it"))
 }
 
-/// Tells scripts the port; a closed standard output means that nobody wants to know.
-fn announce(address: SocketAddr) {
+/// Tells scripts a port; a closed standard output means that nobody wants to know.
+fn announce(what: &str, address: SocketAddr) {
     let mut out = io::stdout();
-    let _ = writeln!(out, "listening on {address}").and_then(|()| out.flush());
+    let _ = writeln!(out, "{what} on {address}").and_then(|()| out.flush());
 }
 
 fn introduction(options: &ServeOptions, address: SocketAddr, fingerprint: &str, secret: &Origin) -> String {
     let root = options.root.canonicalize().unwrap_or_else(|_| options.root.clone());
-    let url = url(address);
+    let url = url("edt", address);
     let (origin, token) = match secret {
         Origin::Environment => ("EDT_TOKEN".to_owned(), "...".to_owned()),
         Origin::File(path) => (path.display().to_string(), "...".to_owned()),
@@ -61,9 +86,9 @@ fn introduction(options: &ServeOptions, address: SocketAddr, fingerprint: &str, 
     )
 }
 
-fn url(address: SocketAddr) -> String {
+fn url(scheme: &str, address: SocketAddr) -> String {
     let port = address.port();
-    if address.ip().is_unspecified() { format!("edt://HOST:{port}/") } else { format!("edt://{address}/") }
+    if address.ip().is_unspecified() { format!("{scheme}://HOST:{port}/") } else { format!("{scheme}://{address}/") }
 }
 
 #[cfg(test)]
@@ -80,6 +105,6 @@ mod tests {
 
     #[test]
     fn a_server_on_all_addresses_leaves_the_host_to_the_reader() {
-        assert_eq!(url("0.0.0.0:9".parse().unwrap()), "edt://HOST:9/");
+        assert_eq!(url("edt", "0.0.0.0:9".parse().unwrap()), "edt://HOST:9/");
     }
 }

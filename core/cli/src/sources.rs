@@ -44,31 +44,52 @@ struct Pattern {
     source: String,
     base: String,
     below: String,
-    remote: bool,
+    spelling: Spelling,
+}
+
+/// How names are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Spelling {
+    /// As paths of this system.
+    Local,
+    /// In a URL, as they are: keys of an object store.
+    Plain,
+    /// In a URL, percent-encoded.
+    Encoded,
 }
 
 impl Pattern {
     /// `None` for a source that is no pattern; a local file whose name only looks like one is none, and for a remote one
     /// [`Pattern::is_literal`] tells.
     fn parse(source: &str) -> Result<Option<Self>> {
-        let (root, remote) = match Endpoint::new(source).resolve()? {
+        let mut end = source.len();
+        let (root, spelling) = match Endpoint::new(source).resolve()? {
             Location::Local { .. } if source.starts_with("file://") => return Ok(None),
             Location::Local { path, .. } if path.symlink_metadata().is_ok() => return Ok(None),
-            Location::Local { .. } => (0, false),
+            Location::Local { .. } => (0, Spelling::Local),
             // A host in brackets is no pattern: special characters count behind the authority only.
-            Location::Remote(_) => (source.find("://").map_or(0, |at| at + 3), true),
+            Location::Remote(_) => (source.find("://").map_or(0, |at| at + 3), Spelling::Encoded),
+            Location::Service(url) => {
+                // There a question mark begins the query.
+                if url.scheme.has_queries() {
+                    end = source.find('?').unwrap_or(end);
+                }
+                let spelling = if url.scheme.is_object_store() { Spelling::Plain } else { Spelling::Encoded };
+                (source.find("://").map_or(0, |at| at + 3), spelling)
+            }
             Location::Null | Location::Zero { .. } => return Ok(None),
         };
-        let start = if remote { source[root..].find('/').map_or(source.len(), |at| root + at) } else { root };
-        let Some(special) = source[start..].find(SPECIAL) else { return Ok(None) };
+        let remote = spelling != Spelling::Local;
+        let start = if remote { source[root..end].find('/').map_or(end, |at| root + at) } else { root };
+        let Some(special) = source[start..end].find(SPECIAL) else { return Ok(None) };
         let separators: &[char] = if remote { &['/'] } else { &['/', std::path::MAIN_SEPARATOR] };
         let cut = source[..start + special].rfind(separators).map_or(0, |at| at + 1);
-        Ok(Some(Self { source: source.to_owned(), base: source[..cut].to_owned(), below: source[cut..].to_owned(), remote }))
+        Ok(Some(Self { source: source.to_owned(), base: source[..cut].to_owned(), below: source[cut..].to_owned(), spelling }))
     }
 
     /// Whether a server has something of just this name.
     fn is_literal(&self, options: &TransferOptions) -> Result<bool> {
-        if !self.remote {
+        if self.spelling == Spelling::Local {
             return Ok(false);
         }
         match Files::open(&Endpoint::new(&self.source), options)?.stat(&RelativePath::root()) {
@@ -79,7 +100,7 @@ impl Pattern {
     }
 
     fn matches(&self, options: &TransferOptions) -> Result<Vec<Endpoint>> {
-        let below = if self.remote { self.decoded()? } else { self.below.clone() };
+        let below = if self.spelling == Spelling::Encoded { self.decoded()? } else { self.below.clone() };
         let below = below.trim_end_matches('/');
         let glob = self.compile(below)?;
         let depth = if below.contains('/') || below.contains("**") { Depth::Tree } else { Depth::One };
@@ -110,6 +131,9 @@ impl Pattern {
             (Location::Remote(base), Location::Remote(whole)) => {
                 Ok(whole.path[base.path.len()..].trim_start_matches('/').to_owned())
             }
+            (Location::Service(base), Location::Service(whole)) => {
+                Ok(whole.path[base.path.len()..].trim_start_matches('/').to_owned())
+            }
             _ => Ok(self.below.clone()),
         }
     }
@@ -119,7 +143,7 @@ impl Pattern {
             self.error(ErrorKind::InvalidInput, format!("the name of `{path}` is not UTF-8"))
                 .with_hint("copy the directory that holds it")
         })?;
-        let name = if self.remote { percent_encoded(name) } else { name.to_owned() };
+        let name = if self.spelling == Spelling::Encoded { percent_encoded(name) } else { name.to_owned() };
         Ok(Endpoint::new(format!("{}{name}", self.base)))
     }
 
@@ -161,11 +185,12 @@ mod tests {
         assert_eq!(parts("no-such-*"), Some((String::new(), "no-such-*".into())));
         assert_eq!(parts("edt://[::1]:9/a/b?/c"), Some(("edt://[::1]:9/a/".into(), "b?/c".into())));
         assert_eq!(parts("edt://h/*"), Some(("edt://h/".into(), "*".into())));
+        assert_eq!(parts("s3://b/a/*"), Some(("s3://b/a/".into(), "*".into())));
     }
 
     #[test]
     fn what_is_no_pattern_stays_as_it_is() {
-        for source in ["plain", "edt://[::1]/a", "edt://[::1]", "zero:2x1MiB", "null:", "file:///a*"] {
+        for source in ["plain", "edt://[::1]/a", "edt://[::1]", "zero:2x1MiB", "null:", "file:///a*", "https://h/a?b=[c"] {
             assert_eq!(parts(source), None, "{source}");
         }
     }

@@ -45,7 +45,8 @@ pub(crate) fn printable(text: &str) -> String {
 
 /// Starts the log on standard error, as `EDT_LOG` asks; a server tells more unasked.
 pub(crate) fn start_log(command: &Command) {
-    let default = if matches!(command, Command::Serve(_)) { "info" } else { "warn" };
+    // What AWS's library warns of beforehand stands in the error if it matters.
+    let default = if matches!(command, Command::Serve(_)) { "info" } else { "warn,aws_config=error,aws_smithy_runtime=error" };
     let filter = EnvFilter::try_from_env("EDT_LOG").unwrap_or_else(|error| {
         if std::env::var_os("EDT_LOG").is_some_and(|value| !value.is_empty()) {
             say(&format!(

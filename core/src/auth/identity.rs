@@ -43,12 +43,12 @@ impl Identity {
     }
 
     /// The certificates, leaf first.
-    pub(crate) fn chain(&self) -> Vec<CertificateDer<'static>> {
+    pub fn chain(&self) -> Vec<CertificateDer<'static>> {
         self.chain.clone()
     }
 
     /// The key of the leaf.
-    pub(crate) fn key(&self) -> PrivateKeyDer<'static> {
+    pub fn key(&self) -> PrivateKeyDer<'static> {
         self.key.clone_key()
     }
 

@@ -39,6 +39,31 @@ impl KnownHosts {
         }
     }
 
+    /// The identities that `server` may show: the one that is pinned for it, or else those that are pinned for other ports of its host.
+    pub fn trusted(&self, server: &str) -> Result<Vec<String>> {
+        if let Some(pin) = self.find(server)? {
+            return Ok(vec![pin.fingerprint]);
+        }
+        let text = match fs::read_to_string(&self.path) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            text => text.map_err(|cause| self.failed("read", &cause))?,
+        };
+        let host = |name: &str| name.rsplit_once(':').map(|(host, _)| host.to_owned());
+        let pinned = text.lines().filter_map(|line| line.trim().split_once(char::is_whitespace));
+        Ok(pinned.filter(|(name, _)| host(name) == host(server)).map(|(_, found)| found.trim().to_owned()).collect())
+    }
+
+    /// The error for a server of which nothing is known, with what to do to trust it.
+    pub fn unknown(&self, server: &str, fingerprint: &str) -> Error {
+        Error::new(ErrorKind::Refused, format!("could not trust the server `{server}`"))
+            .with_cause(format!("nobody vouches for its certificate, and its identity `{fingerprint}` is not pinned"))
+            .with_hint(format!(
+                "compare it with the fingerprint that the server shows when it starts, and add the line `{server} {fingerprint}` to `{}`; \
+                 a host whose native port (edt://) was used once is known",
+                self.path.display()
+            ))
+    }
+
     /// Pins the identity of a server that is not pinned yet; processes that do so at once agree on the first.
     pub fn pin(&self, server: &str, fingerprint: &str) -> Result<()> {
         let mut file = self.open().map_err(|cause| self.failed("write", &cause))?;
@@ -105,6 +130,21 @@ mod tests {
         known.pin("a:1", "SHA256:aa").unwrap();
         assert_eq!(known.find("[::1]:2").unwrap(), Some(Pin { fingerprint: "SHA256:bb".to_owned(), line: 2 }));
         assert_eq!(fs::read_to_string(&known.path).unwrap(), "a:1 SHA256:aa\n[::1]:2 SHA256:bb\n");
+    }
+
+    #[test]
+    fn a_host_is_known_by_its_other_ports_unless_this_one_is_pinned() {
+        let directory = tempfile::tempdir().unwrap();
+        let known = known(&directory);
+        assert_eq!(known.trusted("a:1").unwrap(), Vec::<String>::new());
+        known.pin("a:1", "SHA256:aa").unwrap();
+        known.pin("a:2", "SHA256:bb").unwrap();
+        known.pin("aa:1", "SHA256:cc").unwrap();
+        assert_eq!(known.trusted("a:3").unwrap(), ["SHA256:aa", "SHA256:bb"]);
+        assert_eq!(known.trusted("a:2").unwrap(), ["SHA256:bb"]);
+        assert_eq!(known.trusted("b:1").unwrap(), Vec::<String>::new());
+        let error = known.unknown("b:1", "SHA256:dd");
+        assert!(error.hint().unwrap().contains("`b:1 SHA256:dd`"), "{error}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub mod identity;
 pub mod known_hosts;
 pub mod secret;
+pub mod trust;
 
 use std::fs;
 use std::io::Write;

@@ -75,11 +75,16 @@ impl Drop for Secret {
 
 /// Finds the secret of a caller; there must be one.
 pub fn find(source: &SecretSource) -> Result<Secret> {
-    Finder::of_process().existing(source)?.map(|(secret, _)| secret).ok_or_else(|| {
+    find_if_any(source)?.ok_or_else(|| {
         Error::new(ErrorKind::Refused, "could not find the shared secret of the server")
             .with_cause("EDT_TOKEN is not set and the configuration directory has no file `token`")
             .with_hint(HINT)
     })
+}
+
+/// Finds the secret of a caller who may do without one, because not every service asks for it.
+pub fn find_if_any(source: &SecretSource) -> Result<Option<Secret>> {
+    Ok(Finder::of_process().existing(source)?.map(|(secret, _)| secret))
 }
 
 /// Finds the secret of a server, or generates one and stores it where callers of the same user find it.

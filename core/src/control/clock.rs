@@ -16,6 +16,32 @@ pub trait Clock: Send + Sync {
     fn wait(&self, duration: Duration, stop: &dyn Fn() -> bool) -> bool;
 }
 
+/// What a thread waited since a moment: the time that passed less that for which it computed, where the system tells it.
+#[derive(Debug)]
+pub(crate) struct Waited {
+    begun: Instant,
+    computed: Duration,
+}
+
+impl Waited {
+    pub(crate) fn begin() -> Self {
+        Self { begun: Instant::now(), computed: computed() }
+    }
+
+    /// To be asked by the thread that began.
+    pub(crate) fn time(&self) -> Duration {
+        self.begun.elapsed().saturating_sub(computed().saturating_sub(self.computed))
+    }
+}
+
+/// For how long this thread has computed.
+fn computed() -> Duration {
+    #[cfg(unix)]
+    return rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).try_into().unwrap_or_default();
+    #[cfg(not(unix))]
+    return Duration::ZERO;
+}
+
 /// The monotonic clock of the system, from the moment this was made.
 #[derive(Debug)]
 pub struct SystemClock {
@@ -67,7 +93,7 @@ mod tests {
     #[test]
     fn a_wait_ends_when_it_shall_stop_or_its_time_is_over() {
         let clock = SystemClock::new();
-        assert!(clock.wait(Duration::from_secs(3600), &|| true));
+        assert!(clock.wait(Duration::from_hours(1), &|| true));
         assert!(!clock.wait(Duration::from_millis(1), &|| false));
         assert!(clock.now() >= Duration::from_millis(1));
     }
@@ -80,5 +106,20 @@ mod tests {
             assert!(!clock.wait(Duration::from_millis(50), &|| false));
         });
         assert!(clock.now() >= Duration::from_millis(50));
+    }
+
+    #[test]
+    fn what_was_computed_is_not_waited() {
+        let waited = Waited::begin();
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(50) {
+            std::hint::black_box(());
+        }
+        std::thread::sleep(Duration::from_millis(30));
+        let time = waited.time();
+        assert!(time >= Duration::from_millis(30));
+        assert!(time < begun.elapsed());
+        #[cfg(unix)]
+        assert!(computed() >= Duration::from_millis(5));
     }
 }

@@ -18,6 +18,7 @@ mod tests;
 mod thinned;
 mod tuner;
 
+pub(crate) use clock::Waited;
 pub use clock::{Clock, SystemClock};
 
 pub(crate) use bottleneck::remedy;

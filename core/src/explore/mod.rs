@@ -36,7 +36,7 @@ pub struct ExploreOptions {
 impl Default for ExploreOptions {
     fn default() -> Self {
         let transfer = TransferOptions { interval: Some(Duration::from_secs(1)), ..TransferOptions::default() };
-        Self { duration: Duration::from_secs(300), stages: Stages::One, seed: 0, transfer }
+        Self { duration: Duration::from_mins(5), stages: Stages::One, seed: 0, transfer }
     }
 }
 

@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Longest exploration: a day.
-const LONGEST: Duration = Duration::from_secs(24 * 3600);
+const LONGEST: Duration = Duration::from_hours(24);
 
 /// Bytes of a made-up file: 1 TiB. There is one for every second, so that no path moves all of them in its time.
 const MADE_UP: u64 = 1 << 40;
@@ -273,6 +273,6 @@ mod tests {
         let missing = target.path().join("missing");
         let error = Exploration::new(source.path(), missing, options(Stages::Three, 600_000)).run(|_| {}).unwrap_err();
         assert!(error.hint().unwrap().contains("existing directory"), "{error}");
-        assert!(begun.elapsed() < Duration::from_secs(60));
+        assert!(begun.elapsed() < Duration::from_mins(1));
     }
 }

@@ -44,6 +44,11 @@ impl Scratch {
                 let target = Endpoint::new(format!("{url}/data/"));
                 Ok(Self { place: Place::There(Endpoint::new(url)), target })
             }
+            Location::Service(_) => {
+                Err(Error::new(ErrorKind::Unsupported, format!("could not explore the path to `{destination}`"))
+                    .with_cause("a service bills requests, and keeps what exploring would leave there")
+                    .with_hint("explore the path to an edt server"))
+            }
             Location::Null => Ok(Self { place: Place::Nowhere, target: destination.clone() }),
             Location::Zero { .. } => Err(Error::new(ErrorKind::InvalidInput, "`zero:` cannot be a destination")),
         }

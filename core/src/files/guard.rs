@@ -14,6 +14,7 @@ pub(super) fn removable(endpoint: &Endpoint) -> Result<()> {
     let (text, directory, local) = match endpoint.resolve()? {
         Location::Local { path, directory } => (path.to_string_lossy().into_owned(), directory, true),
         Location::Remote(remote) => (remote.path, remote.directory, false),
+        Location::Service(url) => (url.path, url.directory, false),
         Location::Null | Location::Zero { .. } => return Ok(()),
     };
     let separators: &[char] = if local { &['/', std::path::MAIN_SEPARATOR] } else { &['/'] };
@@ -44,14 +45,24 @@ mod tests {
         for endpoint in ["/", "//", "/.", ".", "./", "..", "../", "x/.", "sub/..", "sub/../", "file:///", "file:///x/.."] {
             assert_eq!(removable(&endpoint.into()).unwrap_err().kind(), ErrorKind::InvalidInput, "{endpoint}");
         }
-        for endpoint in ["edt://h", "edt://h/", "edt://h/./", "edt://h/a/.", "edt://h/a/../", "edts://h//", "edt://h/%2e"] {
+        for endpoint in [
+            "edt://h",
+            "edt://h/",
+            "edt://h/./",
+            "edt://h/a/.",
+            "edt://h/a/../",
+            "edts://h//",
+            "edt://h/%2e",
+            "s3://b",
+            "s3://b/",
+        ] {
             assert_eq!(removable(&endpoint.into()).unwrap_err().kind(), ErrorKind::InvalidInput, "{endpoint}");
         }
     }
 
     #[test]
     fn what_has_a_name_is_removable() {
-        for endpoint in ["a", "a/", "/a", "./a", "../a", "a..", ".a", "edt://h/a", "edt://h/./a/", "file:///a"] {
+        for endpoint in ["a", "a/", "/a", "./a", "../a", "a..", ".a", "edt://h/a", "edt://h/./a/", "file:///a", "s3://b/a"] {
             assert!(removable(&endpoint.into()).is_ok(), "{endpoint}");
         }
     }

@@ -48,6 +48,7 @@ pub fn agent_file(source: &Endpoint, destination: &Endpoint, kind: &str) -> Resu
 fn place(endpoint: &Endpoint) -> Result<String> {
     Ok(match endpoint.resolve()? {
         Location::Remote(remote) => as_name(&format!("{}_{}", remote.host, remote.port)),
+        Location::Service(url) => as_name(&format!("{}_{}_{}", url.scheme.name(), url.host, url.port.unwrap_or(0))),
         Location::Local { .. } | Location::Null | Location::Zero { .. } => "local".to_owned(),
     })
 }

@@ -86,6 +86,8 @@ pub struct Acceptor {
     sessions: Arc<Sessions>,
     failures: Mutex<Failures>,
     pending: AtomicUsize,
+    /// Whether no unfinished upload is there; it is asked for each caller, before the caller has proved anything.
+    fresh: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl Acceptor {
@@ -98,7 +100,15 @@ impl Acceptor {
             sessions: Arc::new(Sessions::new(admission.max_sessions, admission.limits.max_streams)),
             failures: Mutex::default(),
             pending: AtomicUsize::new(0),
+            fresh: Box::new(move || admission.limits.fresh),
         })
+    }
+
+    /// Tells each caller [`Limits::fresh`] as `fresh` says at that moment; it should cost no more than a look at one name.
+    #[must_use]
+    pub fn looking(mut self, fresh: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.fresh = Box::new(fresh);
+        self
     }
 
     /// Does the handshakes of a connection, which may take as long as [`Admission::patience`], and a second more for an address that
@@ -146,7 +156,8 @@ impl Acceptor {
             Err(refusal) => return Err(turn_away(connection, refusal)),
         };
         let binding = connection.binding().map_err(lost)?;
-        let (accepted, state) = state.prove(self.secret.as_bytes(), &binding, self.admission.limits);
+        let limits = Limits { fresh: (self.fresh)(), ..self.admission.limits };
+        let (accepted, state) = state.prove(self.secret.as_bytes(), &binding, limits);
         // From the welcome on streams may come, even ahead of the caller's proof; they hear its end after the caller has.
         let expected = self.sessions.expect(session);
         connection.write_both(&welcome, &accepted).map_err(lost)?;

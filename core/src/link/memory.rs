@@ -217,10 +217,10 @@ mod tests {
     #[test]
     fn messages_arrive_in_order_and_a_close_ends_both_ends() {
         let (left, right) = pair();
-        left.sender.send(&Message::Close(vec![1])).unwrap();
+        left.sender.send(&Message::Close(vec![1], None)).unwrap();
         left.sender.send(&Message::Ping).unwrap();
         left.sender.close();
-        assert_eq!(right.receiver.iter().collect::<Vec<_>>(), [Message::Close(vec![1]), Message::Ping]);
+        assert_eq!(right.receiver.iter().collect::<Vec<_>>(), [Message::Close(vec![1], None), Message::Ping]);
         assert!(left.receiver.recv().is_err());
         assert!(right.sender.send(&Message::Ping).is_err());
         assert_eq!(right.sender.failure().unwrap().kind(), ErrorKind::ConnectionLost);

@@ -18,7 +18,7 @@ use crate::protocol::message::{Message, SendOptions, TcpMeters};
 
 /// A frame in memory: the header, and the slab that holds the payload if there is one.
 pub struct Frame {
-    /// The header; its `sequence` is set by the stream that sends it.
+    /// The header; its `sequence` is set by the stream that sends it, and its `payload_crc32c` if the frame leaves this process.
     pub header: FrameHeader,
     /// The payload; `None` where the header says that none is on the wire.
     pub payload: Option<Slab>,
@@ -44,8 +44,8 @@ pub trait FrameSink: Send {
 
 /// The receiving end of a stream. One thread uses it.
 pub trait FrameSource: Send {
-    /// Receives the next frame, with its header checked but its payload not yet; takes a slab for the payload from `pool`, waiting as
-    /// long as it must. `None` after [`crate::protocol::frame::FrameKind::Finish`]. An end without it is an error.
+    /// Receives the next frame, and checks header and payload if it was not in this process before; takes a slab for the payload from
+    /// `pool`, waiting as long as it must. `None` after [`crate::protocol::frame::FrameKind::Finish`]. An end without it is an error.
     fn receive(&mut self, pool: &SlabPool) -> Result<Option<Frame>>;
 
     /// A handle by which another thread ends a blocked `receive` with an error.

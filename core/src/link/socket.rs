@@ -99,7 +99,7 @@ pub fn configure(socket: &TcpStream, purpose: Use) -> io::Result<()> {
 fn user_timeout(purpose: Use) -> Duration {
     match purpose {
         Use::Control => Duration::from_secs(30),
-        Use::Data => Duration::from_secs(180),
+        Use::Data => Duration::from_mins(3),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::link::connection::Connection;
 use crate::link::{Breaker, Frame, FrameSink, FrameSource, socket};
 use crate::metrics::tcp_info;
-use crate::protocol::frame::{FrameHeader, FrameKind, HEADER_LENGTH};
+use crate::protocol::frame::{FrameHeader, FrameKind, HEADER_LENGTH, crc32c};
 use crate::protocol::message::{SendOptions, TcpMeters};
 
 /// How often a source that waits for memory looks whether it was broken.
@@ -73,6 +73,7 @@ impl FrameSink for Sink {
             return Err(Error::new(ErrorKind::Protocol, format!("could not send on {}", self.0.name))
                 .with_cause("a frame's header and payload differ in length"));
         }
+        frame.header.payload_crc32c = crc32c(payload);
         self.0.connection.write_both(&frame.header.encode(), payload).map_err(|cause| self.0.failed("send on", &cause))?;
         self.0.sequence = sequence.wrapping_add(1);
         Ok(sequence)
@@ -153,6 +154,7 @@ impl FrameSource for Source {
         let along = self.stream.connection.read_along(&mut slab.space()[..length], &mut self.ahead);
         self.ahead_length = along.map_err(|cause| self.stream.failed("receive from", &cause))?;
         slab.set_len(length);
+        header.verify(&slab)?;
         Ok(Some(Frame { header, payload: Some(slab) }))
     }
 

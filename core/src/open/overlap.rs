@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 
 use globset::GlobBuilder;
 
-use super::{absolute, is_local_pattern};
-use crate::endpoint::{Endpoint, Location};
+use super::{absolute, is_local_pattern, is_pattern};
+use crate::endpoint::{Endpoint, Location, ServiceUrl};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Selection, Symlinks, TransferOptions};
+use crate::path::RelativePath;
 use crate::protocol::message::Root;
+
+const MIRRORED: &str = "the source lies inside the destination, from which a mirror would remove it";
 
 /// An error that names both if two sources would have the same name below the destination. `roots` are those of `sources`, in order.
 pub(crate) fn distinct(sources: &[Endpoint], roots: &[Root]) -> Result<()> {
@@ -26,7 +29,11 @@ pub(crate) fn distinct(sources: &[Endpoint], roots: &[Root]) -> Result<()> {
 ///
 /// A server's files cannot be copied to a server, so no overlap is possible there.
 pub(crate) fn separate(sources: &[Endpoint], destination: &Endpoint, options: &TransferOptions) -> Result<()> {
-    let Location::Local { path: base, directory } = destination.resolve()? else { return Ok(()) };
+    let (base, directory) = match destination.resolve()? {
+        Location::Local { path, directory } => (path, directory),
+        Location::Service(url) => return apart(sources, destination, &url, options),
+        _ => return Ok(()),
+    };
     for source in sources {
         let Location::Local { path, .. } = source.resolve()? else { continue };
         let alone = sources.len() == 1;
@@ -44,16 +51,62 @@ pub(crate) fn separate(sources: &[Endpoint], destination: &Endpoint, options: &T
         let why = match () {
             () if from == to => "they are the same",
             () if to.starts_with(&from) => "the destination lies inside the source",
-            () if options.selection == Selection::Mirror && from.starts_with(&to) => {
-                "the source lies inside the destination, from which a mirror would remove it"
-            }
+            () if options.selection == Selection::Mirror && from.starts_with(&to) => MIRRORED,
             () => continue,
         };
-        return Err(Error::new(ErrorKind::InvalidInput, format!("could not copy `{source}` to `{destination}`"))
-            .with_cause(why)
-            .with_hint("choose a destination outside the source"));
+        return Err(overlapping(source, destination, why));
     }
     Ok(())
+}
+
+/// The same on one service, where names are all there is to go by.
+fn apart(sources: &[Endpoint], destination: &Endpoint, url: &ServiceUrl, options: &TransferOptions) -> Result<()> {
+    let to = RelativePath::from_user(&url.path)?;
+    for source in sources {
+        let Location::Service(from) = source.resolve()? else { continue };
+        if !from.same_place(url) {
+            continue;
+        }
+        let from = RelativePath::from_user(&from.path)?;
+        let (from, to) = if is_pattern(from.as_bytes()) {
+            let Some(holder) = matched_there(&from, &to) else { continue };
+            (holder, to.clone())
+        } else if sources.len() > 1 {
+            let to = to.join(&RelativePath::from_bytes(from.name().unwrap_or_default())?);
+            (from, to)
+        } else {
+            (from, to.clone())
+        };
+        let why = if from == to {
+            "they are the same"
+        } else if to.strip_prefix(&from).is_some() {
+            "the destination lies inside the source"
+        } else if options.selection == Selection::Mirror && from.strip_prefix(&to).is_some() {
+            MIRRORED
+        } else {
+            continue;
+        };
+        return Err(overlapping(source, destination, why));
+    }
+    Ok(())
+}
+
+/// What of a pattern's matches on a service holds the destination; the pattern's directory, if the destination is that or outside it.
+fn matched_there(pattern: &RelativePath, destination: &RelativePath) -> Option<RelativePath> {
+    let base = std::iter::successors(Some(pattern.clone()), RelativePath::parent).find(|path| !is_pattern(path.as_bytes()))?;
+    if base == *destination || destination.strip_prefix(&base).is_none() {
+        return Some(base);
+    }
+    // A pattern that cannot be understood is an error of the listing.
+    let glob = GlobBuilder::new(&pattern.to_string()).literal_separator(true).build().ok()?.compile_matcher();
+    std::iter::successors(Some(destination.clone()), RelativePath::parent)
+        .find(|path| !path.is_root() && glob.is_match(path.to_string()))
+}
+
+fn overlapping(source: &Endpoint, destination: &Endpoint, why: &str) -> Error {
+    Error::new(ErrorKind::InvalidInput, format!("could not copy `{source}` to `{destination}`"))
+        .with_cause(why)
+        .with_hint("choose a destination outside the source")
 }
 
 /// What of a pattern's matches holds the destination, with the destination itself; for one that holds nothing, its directory.
@@ -176,6 +229,25 @@ mod tests {
         assert!(world.check(&["link"], "src/sub", Selection::All).is_some());
         // Among several sources a link stays a link, so it does not hold what it leads to.
         assert_eq!(world.check(&["link", "src-2"], "src/sub/", Selection::All), None);
+    }
+
+    #[test]
+    fn on_a_service_names_tell_what_overlaps() {
+        let check = |source: &str, destination: &str, selection| {
+            let options = TransferOptions { selection, ..TransferOptions::default() };
+            separate(&[source.into()], &destination.into(), &options).is_err()
+        };
+        for (source, destination) in
+            [("s3://b/a", "s3://b/a/"), ("s3://b/a/", "s3://b/a/c"), ("s3://b", "s3://b/x"), ("s3://b/*", "s3://b/x/y")]
+        {
+            assert!(check(source, destination, Selection::All), "{source} to {destination}");
+        }
+        for (source, destination) in
+            [("s3://b/a", "s3://b/ab"), ("s3://b/a", "s3://c/a"), ("s3://b/a/c", "s3://b/a"), ("s3://b/a*", "s3://b/x")]
+        {
+            assert!(!check(source, destination, Selection::All), "{source} to {destination}");
+        }
+        assert!(check("s3://b/a/c", "s3://b/a", Selection::Mirror));
     }
 
     #[test]

@@ -227,6 +227,9 @@ impl FirstStreams {
     /// recover from a loss, they are often held to a share of it, and the way up from few takes longer than many a transfer.
     pub const AUTO: Self = Self([8, 16, 24]);
 
+    /// The same where a worker makes requests and waits a round trip for each answer, as with object stores.
+    pub const AUTO_REQUESTS: Self = Self([8, 32, 48]);
+
     /// The same over every path.
     pub const fn always(streams: u16) -> Self {
         Self([streams; 3])

@@ -75,11 +75,14 @@ impl Account {
             crc64nvme: item.crc64nvme,
             blake3: item.blake3,
         };
-        self.record(&entry);
+        let unknown = header.copy_from.is_some() && item.crc64nvme == 0;
+        if !unknown {
+            self.record(&entry);
+        }
         self.events.send(Event::FileDone(FileDone {
             path: String::from_utf8_lossy(&header.path).into_owned(),
             size: header.size,
-            crc64nvme: format!("{:016x}", item.crc64nvme),
+            crc64nvme: if unknown { String::new() } else { format!("{:016x}", item.crc64nvme) },
             blake3: item.blake3.map(|digest| hex(&digest)),
         }));
     }
@@ -222,19 +225,7 @@ mod tests {
     use super::*;
 
     fn done(account: &Account, path: &str) {
-        let header = FileHeader {
-            file: 1,
-            path: path.into(),
-            kind: ItemKind::File,
-            size: 5,
-            modified_ns: None,
-            mode: None,
-            identity: crate::protocol::message::Key([0; 16]),
-            target: None,
-            crc64nvme: 0,
-            blake3: None,
-            sparse: false,
-        };
+        let header = FileHeader { path: path.into(), ..FileHeader::of_a_test(1, 5) };
         account.done(&header, &DoneItem { file: 1, crc64nvme: 7, blake3: None });
     }
 

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use blake3::hazmat::{self, HasherExt, Mode};
 
 use crate::buffer::SLAB_SIZE;
+use crate::error::{Error, ErrorKind};
 use crate::options::Digest;
+use crate::path::RelativePath;
 
 /// Bytes of a block: the aligned unit that frames carry and whose digests are combined.
 pub const BLOCK: u64 = SLAB_SIZE as u64;
@@ -50,6 +52,13 @@ const fn multiply(a: u64, mut b: u64) -> u64 {
         b = b >> 1 ^ POLYNOMIAL & (b & 1).wrapping_neg();
     }
     product
+}
+
+/// The error for a file that came with other bytes than the store of its source keeps.
+pub(crate) fn corrupted(path: &RelativePath) -> Error {
+    Error::new(ErrorKind::Corrupted, format!("could not read `{path}`"))
+        .with_cause("its bytes have another crc64nvme than its store keeps")
+        .with_hint("run the same command again; if that fails too, the path to the store or the store itself changes bytes")
 }
 
 /// The BLAKE3 of a block that the digest of its file is made from: a file of at most one block has the plain hash, each block of a

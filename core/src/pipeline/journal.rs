@@ -1,7 +1,7 @@
 //! The journal of a transfer at its receiver: what is verified and written, so that another attempt goes on where this one stopped.
 //!
 //! A header of 28 bytes (magic, version, transfer identifier, crc32c), then records: u32 length, CBOR body, u32 crc32c of both, little
-//! endian. It only grows, by about 40 bytes a flush of each file and 150 a complete one, and is removed with the transfer's success; it is
+//! endian. It only grows, by about 40 bytes a flush of each file (70 a block where the store reads nothing back) and 150 a complete one, and is removed with the transfer's success; it is
 //! never compacted, because rewriting a file in place is not safe against SIGKILL.
 
 mod done;
@@ -17,7 +17,7 @@ use crate::pipeline::digest::combine;
 use crate::protocol::TransferId;
 
 pub use done::{DoneFiles, DoneRecords};
-pub use record::{DoneRecord, Record};
+pub use record::{BlockRecord, DoneRecord, Record};
 pub use replay::{Recovered, RecoveredFile, Restart};
 
 use record::{encode_header, encode_record};
@@ -65,7 +65,7 @@ impl Journal {
                 self.ranges.retain(|(other, _), _| other != number);
                 encode_record(record, &mut self.pending);
             }
-            Record::Begin { .. } | Record::Done(_) => encode_record(record, &mut self.pending),
+            Record::Begin { .. } | Record::Block { .. } | Record::Done(_) => encode_record(record, &mut self.pending),
         }
     }
 

@@ -35,6 +35,11 @@ impl Turn {
         self.shared.closed.load(Ordering::Relaxed) || self.index >= self.shared.size.load(Ordering::Relaxed)
     }
 
+    /// Whether others of the pool do its work from now on. The first worker never is: in a pool that ends it does what is left.
+    pub(crate) fn is_surplus(&self) -> bool {
+        self.index >= self.shared.size.load(Ordering::Relaxed).max(1)
+    }
+
     /// Whether the whole pool ends.
     pub(crate) fn closed(&self) -> bool {
         self.shared.closed.load(Ordering::Relaxed)
@@ -103,6 +108,18 @@ mod tests {
         while !what() {
             assert!(begin.elapsed() < Duration::from_secs(10), "it never came to be");
             std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn all_but_the_first_worker_are_surplus_in_a_pool_that_ends() {
+        let pool = WorkerPool::new("test", Arc::new(|_: &Turn| {}));
+        let turn = |index| Turn { index, shared: Arc::clone(&pool.shared) };
+        for (size, surplus) in [(3, [false, false, false, true]), (1, [false, true, true, true]), (0, [false, true, true, true])]
+        {
+            pool.resize(size);
+            assert_eq!([0, 1, 2, 3].map(|index| turn(index).is_surplus()), surplus);
+            assert_eq!(turn(0).over(), size == 0);
         }
     }
 

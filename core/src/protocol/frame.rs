@@ -173,10 +173,10 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 
 /// Appends one item to the payload of a pack: its header's length (u32 little endian), its header, its bytes.
 ///
-/// `content` has exactly the `size` that the header says. Returns false, and appends nothing, if it does not fit into `space` from
+/// `content` has exactly the length that the header says. Returns false, and appends nothing, if it does not fit into `space` from
 /// `used` on; bytes of `space` beyond `used` are then arbitrary.
 pub fn pack_item(space: &mut [u8], used: &mut usize, header: &FileHeader, content: &[u8]) -> bool {
-    if content.len() as u64 != header.size {
+    if content.len() as u64 != header.packed_length() {
         return false;
     }
     let Some((length, rest)) = space.get_mut(*used..).and_then(<[u8]>::split_first_chunk_mut) else { return false };
@@ -228,7 +228,7 @@ fn split_item(bytes: &[u8]) -> Result<(Item<'_>, &[u8])> {
     let (length, rest) = bytes.split_first_chunk().ok_or_else(cut)?;
     let (header, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(cut)?;
     let header = decode_file_header(header)?;
-    let size = usize::try_from(header.size).map_err(|_| cut())?;
+    let size = usize::try_from(header.packed_length()).map_err(|_| cut())?;
     let (content, rest) = rest.split_at_checked(size).ok_or_else(cut)?;
     Ok(((header, content), rest))
 }

@@ -36,9 +36,10 @@ pub enum Message {
     /// Sender: what listing found so far.
     #[n(2)]
     Listed(#[n(0)] Listed),
-    /// Sender: every byte of these files is acknowledged and their sources are unchanged; they may be published.
+    /// Sender: every byte of these files is on a stream and their sources are unchanged; they may be published, if they have the
+    /// crc64nvme that the source's store keeps of them, where it does and one file is named.
     #[n(3)]
-    Close(#[n(0)] Vec<u32>),
+    Close(#[n(0)] Vec<u32>, #[n(1)] Option<u64>),
     /// Sender: this file will not be completed under this number; the receiver drops what it has of it.
     #[n(4)]
     Abandon(#[n(0)] u32),
@@ -63,7 +64,8 @@ pub enum Message {
     /// Either side: the session fails as a whole.
     #[n(11)]
     Fail(#[n(0)] Failed),
-    /// Sender: an item failed at the source.
+    /// Sender: an item failed at the source. Receiver: it hands a file back, of which it keeps nothing, because its store could not write
+    /// it to the end, or it has another crc64nvme than `Close` said; the sender begins it again under a new number, or says that it failed.
     #[n(12)]
     ItemFailed(#[n(0)] ItemFailed),
     /// Either side, when it said nothing else for a while.
@@ -207,6 +209,14 @@ pub struct SendOptions {
     /// Files that the sender makes up in memory, instead of what its store holds.
     #[n(9)]
     pub made_up: Option<MadeUp>,
+    /// Which modification times the destination keeps: 0 exact ones, 1 whole seconds, 2 only those of writing.
+    #[cbor(n(10), skip_if = "is_zero")]
+    pub times: u8,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that the derived encoder calls")]
+fn is_zero(number: &u8) -> bool {
+    *number == 0
 }
 
 /// Files made up in memory: what `zero:COUNTxSIZE` names.

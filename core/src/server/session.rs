@@ -155,6 +155,7 @@ impl Shared {
             control: Arc::clone(control),
             buffer: start.buffer.min(self.options.buffer),
             account: None,
+            copier: None,
             discard: Discard::OnGoodbye,
         }))
     }
@@ -165,6 +166,8 @@ impl Shared {
             store: self.source(&start.send)?,
             options: start.send.clone(),
             mirror: start.receive.selection == 2,
+            copied: false,
+            one_by_one: false,
             control: Arc::clone(control),
             buffer: start.buffer.min(self.options.buffer),
             account: None,

@@ -169,7 +169,7 @@ fn place(tree: &mut Tree, path: &RelativePath, node: Node, overwrite: Overwrite)
 
 impl Store for MemoryStore {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { resumable: false, symlinks: true, random_writes: true, modified: true }
+        Capabilities { resumable: false, ..Capabilities::LOCAL }
     }
 
     fn list(&self, path: &RelativePath, depth: Depth, prune: Prune) -> Result<Listing<'_>> {
@@ -321,6 +321,10 @@ impl Reader for MemoryReader {
 
     fn hole(&self, _: u64) -> Option<u64> {
         None
+    }
+
+    fn crc64nvme(&self) -> Result<Option<u64>> {
+        Ok(None)
     }
 }
 

@@ -6,6 +6,7 @@
 pub mod local;
 pub mod memory;
 pub mod null;
+pub mod remote;
 pub mod throttled;
 
 use std::any::Any;
@@ -65,6 +66,9 @@ pub trait Store: Send + Sync {
 
     /// Removes the journal of `key` and every partial file that belongs to it.
     fn discard(&self, key: &str) -> Result<()>;
+
+    /// Ends waiting, from any thread: calls that wait before a further attempt fail with [`crate::ErrorKind::Cancelled`] from now on.
+    fn interrupt(&self) {}
 }
 
 /// Asked for each directory of a listing: true leaves it out, with all below it.
@@ -81,10 +85,75 @@ pub struct Capabilities {
     pub resumable: bool,
     /// Whether [`Store::create_symlink`] works.
     pub symlinks: bool,
-    /// Whether ranges may be written in any order.
+    /// Whether ranges may be written in any order; if not, one chunk of a file is in flight at a time.
     pub random_writes: bool,
-    /// Whether modification times are kept.
-    pub modified: bool,
+    /// Whether what a writer wrote can be read back; if not, [`Writer::kept`] says what of a partial file is there.
+    pub reads_back: bool,
+    /// Whether what is not written of a file reads as zeros.
+    pub holes: bool,
+    /// Whether publishing waits for flushes that files share; if not, it is a request of its own for each file.
+    pub flushes: bool,
+    /// Whether directories exist by themselves, have times, and keep files of their name away.
+    pub directories: bool,
+    /// Which modification times are kept.
+    pub times: Times,
+    /// Workers that one transfer should have at most, if the store bounds them.
+    pub connections: Option<u16>,
+}
+
+impl Capabilities {
+    /// What a local file system can do.
+    pub const LOCAL: Self = Self {
+        resumable: true,
+        symlinks: true,
+        random_writes: true,
+        reads_back: true,
+        holes: true,
+        flushes: true,
+        directories: true,
+        times: Times::Exact,
+        connections: None,
+    };
+}
+
+/// Which modification times of files a store keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Times {
+    /// To the nanosecond, or as exactly as they are read from it.
+    Exact,
+    /// Whole seconds.
+    Seconds,
+    /// Only the time at which a file was written; a file is taken for changed if its source is newer than that, or has another size.
+    Written,
+}
+
+impl Times {
+    /// What a store makes of a modification time in nanoseconds since 1970; `None` if it keeps none.
+    pub fn kept(self, modified_ns: Option<i64>) -> Option<i64> {
+        match self {
+            Self::Exact => modified_ns,
+            Self::Seconds => modified_ns.map(|time| time.div_euclid(1_000_000_000) * 1_000_000_000),
+            Self::Written => None,
+        }
+    }
+
+    /// The number on the wire.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Exact => 0,
+            Self::Seconds => 1,
+            Self::Written => 2,
+        }
+    }
+
+    /// The times behind a wire number.
+    pub(crate) fn from_code(code: u8) -> Self {
+        match code {
+            1 => Self::Seconds,
+            2 => Self::Written,
+            _ => Self::Exact,
+        }
+    }
 }
 
 /// How far an operation reaches.
@@ -138,6 +207,13 @@ pub trait Reader: Send + Sync {
 
     /// The end of the hole that covers `offset`, or `None` if there is data or the store does not know.
     fn hole(&self, offset: u64) -> Option<u64>;
+
+    /// crc64nvme of the whole content as the store keeps it, if it does: bytes that have another one are not the file's. Asked when the
+    /// file was read; may be a request.
+    fn crc64nvme(&self) -> Result<Option<u64>>;
+
+    /// Says that the caller will read this range next, from its beginning to its end.
+    fn expect(&self, _: std::ops::Range<u64>) {}
 }
 
 /// A file being written, under a temporary name. Shared by the threads that write its chunks; dropping it keeps the partial file.
@@ -147,6 +223,11 @@ pub trait Writer: Send + Sync {
 
     /// Reads back what was written, to verify a partial file before it is continued.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize>;
+
+    /// Ranges that survive this process although they cannot be read back, in order; only where [`Capabilities::reads_back`] is false.
+    fn kept(&self) -> Vec<std::ops::Range<u64>> {
+        Vec::new()
+    }
 
     /// Removes the temporary file.
     fn abort(self: Box<Self>);
@@ -164,8 +245,31 @@ pub struct NewFile {
     pub size: u64,
     /// Whether to leave holes where nothing is written.
     pub sparse: bool,
+    /// What will be set on it when it is published, for stores that must know at the beginning.
+    pub metadata: Metadata,
     /// The journal's key and the name of the partial file below it: `None` for a file that is written in one go.
     pub resume: Option<Partial>,
+    /// What will be asked for when it is published, for stores that look before they send what would be refused.
+    pub overwrite: Overwrite,
+}
+
+impl NewFile {
+    /// An empty file that is written in one go.
+    pub fn of(path: RelativePath) -> Self {
+        let (metadata, overwrite) = (Metadata::default(), Overwrite::Replace);
+        Self { path, size: 0, sparse: false, metadata, resume: None, overwrite }
+    }
+}
+
+/// Copies files inside one service, or from one to another, without their bytes passing through this machine.
+pub trait Copier: Send + Sync {
+    /// Copies the file at `from`, in the source's store, whole to its new name; answers with its crc64nvme if the service tells it.
+    ///
+    /// The service vouches for the bytes; the size is compared.
+    fn copy(&self, from: &RelativePath, file: &NewFile, overwrite: Overwrite) -> Result<Option<u64>>;
+
+    /// Ends waiting, as [`Store::interrupt`] does.
+    fn interrupt(&self) {}
 }
 
 /// Names a partial file across processes.
@@ -173,8 +277,13 @@ pub struct NewFile {
 pub struct Partial {
     /// The key of the transfer's journal.
     pub key: String,
-    /// A number unique below that key.
+    /// A number unique below that key; from [`Partial::SMALL_FILES`] on, of a file that is written in one go.
     pub number: u64,
+}
+
+impl Partial {
+    /// The least number of a small file: nobody goes on with what an interruption leaves of it.
+    pub const SMALL_FILES: u64 = 1 << 63;
 }
 
 /// What is set on a file or directory when it is complete.
@@ -194,4 +303,13 @@ pub struct Publication {
     pub metadata: Metadata,
     /// What to do if the final name is taken.
     pub overwrite: Overwrite,
+    /// crc64nvme of the content, for stores that compare it.
+    pub crc64nvme: Option<u64>,
+}
+
+impl Publication {
+    /// What replaces whatever file stands at the name of the writer.
+    pub fn of(writer: Box<dyn Writer>) -> Self {
+        Self { writer, metadata: Metadata::default(), overwrite: Overwrite::Replace, crc64nvme: None }
+    }
 }

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Fsync, Overwrite};
 use crate::path::RelativePath;
 use crate::store::{
-    Capabilities, Depth, Entry, EntryKind, Listing, Metadata, NewFile, Prune, Publication, Reader, Store, Writer,
+    Capabilities, Depth, Entry, EntryKind, Listing, Metadata, NewFile, Prune, Publication, Reader, Store, Times, Writer,
 };
 
 /// `null:`: takes everything and keeps nothing.
@@ -25,7 +25,7 @@ impl NullStore {
 
 impl Store for NullStore {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { resumable: false, symlinks: true, random_writes: true, modified: false }
+        Capabilities { resumable: false, times: Times::Written, ..Capabilities::LOCAL }
     }
 
     fn list(&self, path: &RelativePath, _: Depth, _: Prune) -> Result<Listing<'_>> {
@@ -138,7 +138,7 @@ impl ZeroStore {
 
 impl Store for ZeroStore {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { resumable: false, symlinks: false, random_writes: false, modified: false }
+        Capabilities { symlinks: false, random_writes: false, ..NullStore.capabilities() }
     }
 
     fn list(&self, path: &RelativePath, _: Depth, _: Prune) -> Result<Listing<'_>> {
@@ -227,6 +227,10 @@ impl Reader for ZeroReader {
 
     fn hole(&self, _: u64) -> Option<u64> {
         None
+    }
+
+    fn crc64nvme(&self) -> Result<Option<u64>> {
+        Ok(None)
     }
 }
 

@@ -8,6 +8,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::File;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -142,6 +143,10 @@ impl Store for ThrottledStore {
     fn discard(&self, key: &str) -> Result<()> {
         self.inner.discard(key)
     }
+
+    fn interrupt(&self) {
+        self.inner.interrupt();
+    }
 }
 
 struct ThrottledReader {
@@ -163,6 +168,14 @@ impl Reader for ThrottledReader {
     fn hole(&self, offset: u64) -> Option<u64> {
         self.inner.hole(offset)
     }
+
+    fn crc64nvme(&self) -> Result<Option<u64>> {
+        self.inner.crc64nvme()
+    }
+
+    fn expect(&self, range: Range<u64>) {
+        self.inner.expect(range);
+    }
 }
 
 struct ThrottledWriter {
@@ -179,6 +192,10 @@ impl Writer for ThrottledWriter {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         self.inner.read_at(offset, buffer)
+    }
+
+    fn kept(&self) -> Vec<Range<u64>> {
+        self.inner.kept()
     }
 
     fn abort(self: Box<Self>) {
@@ -215,7 +232,7 @@ mod tests {
         let rates = Rates { read: Some(1.0), write: Some(100.0) };
         let store = ThrottledStore::with_clock(Arc::new(NullStore::new()), rates, clock.clone());
         let path = RelativePath::from_user("a").unwrap();
-        let writer = store.create(&NewFile { path, size: 200, sparse: false, resume: None }).unwrap();
+        let writer = store.create(&NewFile { size: 200, ..NewFile::of(path) }).unwrap();
         writer.write_at(0, &[0; 200]).unwrap();
         assert_eq!(clock.now(), Duration::from_secs(2));
     }
@@ -240,7 +257,7 @@ mod tests {
         let store = ThrottledStore::with_clock(Arc::new(ZeroStore::new(1, 10_000)), Rates::both(1000.0), clock.clone());
         let reader = store.open(&RelativePath::from_user("zero-0000").unwrap()).unwrap();
         reader.read_at(0, &mut [0; 1]).unwrap();
-        clock.advance(Duration::from_secs(60));
+        clock.advance(Duration::from_mins(1));
         let before = clock.now();
         for _ in 0..10 {
             reader.read_at(0, &mut [0; 100]).unwrap();

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::collections::HashSet;
 use std::fs::File;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -157,6 +158,10 @@ impl Store for FaultyStore {
     fn discard(&self, key: &str) -> Result<()> {
         self.inner.discard(key)
     }
+
+    fn interrupt(&self) {
+        self.inner.interrupt();
+    }
 }
 
 struct FaultyReader {
@@ -178,6 +183,14 @@ impl Reader for FaultyReader {
     fn hole(&self, offset: u64) -> Option<u64> {
         self.inner.hole(offset)
     }
+
+    fn crc64nvme(&self) -> Result<Option<u64>> {
+        self.inner.crc64nvme()
+    }
+
+    fn expect(&self, range: Range<u64>) {
+        self.inner.expect(range);
+    }
 }
 
 struct FaultyWriter {
@@ -193,6 +206,10 @@ impl Writer for FaultyWriter {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         self.inner.read_at(offset, buffer)
+    }
+
+    fn kept(&self) -> Vec<Range<u64>> {
+        self.inner.kept()
     }
 
     fn abort(self: Box<Self>) {
@@ -231,7 +248,7 @@ mod tests {
     fn the_device_is_full_from_the_given_write_on() {
         let faults = Faults { full_from_write: Some(2), ..Faults::default() };
         let store = FaultyStore::new(Arc::new(NullStore::new()), faults);
-        let writer = store.create(&NewFile { path: path(), size: 2, sparse: false, resume: None }).unwrap();
+        let writer = store.create(&NewFile { size: 2, ..NewFile::of(path()) }).unwrap();
         writer.write_at(0, b"a").unwrap();
         assert_eq!(writer.write_at(1, b"b").unwrap_err().kind(), ErrorKind::NoSpace);
         assert_eq!(store.counts(), (0, 2));

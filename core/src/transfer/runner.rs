@@ -8,12 +8,13 @@ use parking_lot::Mutex;
 use crate::control::Outcome;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result, Retry};
-use crate::event::{Event, Totals};
+use crate::event::{Event, EventSender, Totals};
 use crate::history::AgentFile;
 use crate::link::client::{Session, Target};
 use crate::optimizer::guard::Guard;
 use crate::optimizer::{AGENTS, Decision, Observation, Optimizer, Policy, PolicyName, Sampling, Setup, by_name};
 use crate::options::{RunMode, TransferOptions};
+use crate::pipeline::account::Account;
 use crate::report::{Report, human_bytes, human_count};
 use crate::session::{self, Steering, Work};
 use crate::transfer::verdict::judge;
@@ -43,31 +44,9 @@ impl Runner {
     pub(super) fn run(mut self, peer: Option<Session>) -> Result<Report> {
         let result = self.attempts(peer);
         let account = Arc::clone(&self.steering.account);
-        let totals = account.totals();
-        self.steering.settings.events.send(Event::Finished(totals));
-        // Whatever the end was, the manifest tells what is there.
-        let (failures, manifest) = account.close();
-        let manifest = manifest.finish();
-        result?;
-        if account.unaccounted() > 0 && self.options.run == RunMode::Copy {
-            return Err(Error::new(ErrorKind::Protocol, format!("{} items are not accounted for", account.unaccounted()))
-                .with_hint("run the same command again, and report this as a defect of edt"));
-        }
-        let verdict = judge(&totals, &self.outcome, &self.options, [&self.sources[0], &self.destination]);
-        Ok(Report {
-            source: self.sources.iter().map(Endpoint::as_str).collect::<Vec<_>>().join(" "),
-            destination: self.destination.to_string(),
-            optimizer: self.optimizer.name,
-            totals,
-            timeline: self.outcome.timeline,
-            decisions: self.outcome.decisions,
-            bottleneck: verdict.bottleneck,
-            rate_limited: verdict.rate_limited,
-            advice: verdict.advice,
-            failures,
-            dry_run: self.options.run == RunMode::DryRun,
-            manifest: manifest?,
-        })
+        let (sources, destination, options, optimizer) = (self.sources, self.destination, self.options, self.optimizer.name);
+        let ended = Ended { sources, destination, options, optimizer };
+        ended.report(result, self.outcome, &account, &self.steering.settings.events)
     }
 
     fn attempts(&mut self, mut peer: Option<Session>) -> Result<()> {
@@ -113,6 +92,46 @@ impl Runner {
                 Err(again) => error = again,
             }
         }
+    }
+}
+
+/// What a report says of a transfer besides what became of its items.
+pub(super) struct Ended {
+    pub(super) sources: Vec<Endpoint>,
+    pub(super) destination: Endpoint,
+    pub(super) options: TransferOptions,
+    /// The optimizer's name.
+    pub(super) optimizer: String,
+}
+
+impl Ended {
+    /// Tells the end, closes the account, and makes the report unless the transfer as a whole ended early.
+    pub(super) fn report(self, result: Result<()>, outcome: Outcome, account: &Account, events: &EventSender) -> Result<Report> {
+        let totals = account.totals();
+        events.send(Event::Finished(totals));
+        // Whatever the end was, the manifest tells what is there.
+        let (failures, manifest) = account.close();
+        let manifest = manifest.finish();
+        result?;
+        if account.unaccounted() > 0 && self.options.run == RunMode::Copy {
+            return Err(Error::new(ErrorKind::Protocol, format!("{} items are not accounted for", account.unaccounted()))
+                .with_hint("run the same command again, and report this as a defect of edt"));
+        }
+        let verdict = judge(&totals, &outcome, &self.options, [&self.sources[0], &self.destination]);
+        Ok(Report {
+            source: self.sources.iter().map(Endpoint::to_string).collect::<Vec<_>>().join(" "),
+            destination: self.destination.to_string(),
+            optimizer: self.optimizer,
+            totals,
+            timeline: outcome.timeline,
+            decisions: outcome.decisions,
+            bottleneck: verdict.bottleneck,
+            rate_limited: verdict.rate_limited,
+            advice: verdict.advice,
+            failures,
+            dry_run: self.options.run == RunMode::DryRun,
+            manifest: manifest?,
+        })
     }
 }
 

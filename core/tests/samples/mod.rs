@@ -21,6 +21,7 @@ pub(crate) fn file_header() -> FileHeader {
         crc64nvme: 0x0123_4567_89ab_cdef,
         blake3: Some([0xb3; 32]),
         sparse: false,
+        copy_from: None,
     }
 }
 
@@ -79,7 +80,7 @@ fn session_messages() -> Vec<(&'static str, Message)> {
         ("start-download", Message::Start(start(Direction::Download))),
         ("have", Message::Have(have())),
         ("listed", Message::Listed(Listed { items: 1_000_000, bytes: 1 << 40, complete: true })),
-        ("close", Message::Close(vec![1, 2, 70_000])),
+        ("close", Message::Close(vec![1, 2, 70_000], None)),
         ("abandon", Message::Abandon(9)),
         ("keep", Message::Keep(vec![Key([1; 16]), Key([2; 16])])),
         ("finish", Message::Finish(true)),
@@ -91,6 +92,7 @@ fn session_messages() -> Vec<(&'static str, Message)> {
         ("retried", Message::Retried(item_failed())),
         ("skipped", Message::Skipped(skipped())),
         ("goodbye", Message::Goodbye),
+        ("close-kept", Message::Close(vec![5], Some(0x0123_4567_89ab_cdef))),
         ("start-congestion", Message::Start(start_with_congestion())),
         ("start-memory", Message::Start(start_from_memory_to_memory())),
     ]
@@ -170,6 +172,8 @@ fn have() -> Have {
         partial: vec![partial],
         last: true,
         resolved: Some("to/name".to_owned()),
+        written: None,
+        hands_back: None,
     }
 }
 

@@ -119,7 +119,7 @@ mod tests {
     fn each_option_says_the_same_to_the_core() {
         let options = parse("--stages 3 --seconds 60 --max-streams 9 --seed 7 --interval 0.5 --worker-rate 10MB").unwrap();
         let options = options.options().unwrap();
-        assert_eq!((options.stages, options.seed, options.duration), (Stages::Three, 7, Duration::from_secs(60)));
+        assert_eq!((options.stages, options.seed, options.duration), (Stages::Three, 7, Duration::from_mins(1)));
         let transfer = options.transfer;
         assert_eq!((transfer.max_streams.get(), transfer.interval), (9, Some(Duration::from_millis(500))));
         assert_eq!(transfer.worker_rate, Some(1e7));

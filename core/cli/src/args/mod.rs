@@ -8,6 +8,7 @@ mod train;
 mod values;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
@@ -25,6 +26,11 @@ Endpoints:
   path, file:///path      files of this host
   edt://host[:port]/path  files of a host where `edt serve` runs
   edts://...              the same, encrypted even on loopback
+  s3://bucket/key         an object store; also gs://bucket/key, az://container/blob
+  https://host/path       a web server, to read; also http://
+  webdavs://host/path     a WebDAV server; also webdav://
+  sftp://[user@]host/path a host reached with ssh, below the home directory
+  ftp://host/path         an FTP server; ftps:// with TLS
   null:                   takes what is written, and keeps nothing
   zero:[COUNTx]SIZE       files made in memory, as zero:4x1GiB
 
@@ -56,6 +62,8 @@ pub(crate) enum Command {
     Rm(RemoveArgs),
     /// Compare files with the manifest of a transfer.
     Verify(VerifyArgs),
+    /// Remove what interrupted transfers left on a service.
+    Clean(CleanArgs),
     /// Measure a path at random concurrencies, to train an agent for it.
     Explore(Box<ExploreArgs>),
     /// Train an agent for a path that was explored.
@@ -122,6 +130,23 @@ pub(crate) struct VerifyArgs {
     /// The manifest that `edt cp --manifest FILE` wrote
     pub(crate) manifest: PathBuf,
     /// Where the files are: the destination given to `edt cp`, or another copy of it
+    pub(crate) url: String,
+}
+
+/// Unfinished uploads of object stores cost money until they are removed; on file servers they are partial files.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct CleanArgs {
+    /// Leave alone what is younger than this (90m, 12h, 7d), or of unknown age: it may be under way (default: 1d)
+    #[arg(long, value_name = "AGE", value_parser = values::age, default_value = "1d", hide_default_value = true)]
+    pub(crate) older_than: Duration,
+    /// Only show what would be removed (default: remove it)
+    #[arg(short = 'n', long)]
+    pub(crate) dry_run: bool,
+    /// Print one JSON object per item and line (default: text)
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Where to look: the URL of an object store, or of a file server's directory
     pub(crate) url: String,
 }
 

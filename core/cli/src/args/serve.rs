@@ -16,6 +16,10 @@ pub(crate) struct ServeArgs {
     /// Listen there; port 0 takes a free port, which standard output tells
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7632")]
     pub(crate) listen: String,
+    /// Serve the same directory to Arrow Flight clients as well; port 0 takes a free port, which standard output tells (default: not)
+    #[cfg(feature = "flight")]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) flight: Option<String>,
     /// Let clients read only (default: they may read and write)
     #[arg(long)]
     pub(crate) read_only: bool,

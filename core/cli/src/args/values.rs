@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Longest time of an option.
-const LONGEST: Duration = Duration::from_secs(24 * 3600);
+const LONGEST: Duration = Duration::from_hours(24);
 
 /// Reads a size in bytes: `16MiB`, `64M`, `1000000`.
 pub(super) fn size(text: &str) -> Result<u64, String> {
@@ -36,9 +36,38 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "write seconds, a day at most: 1 or 0.5".to_owned())
 }
 
+/// Reads an age: `90m`, `12h`, `7d`, or seconds.
+pub(super) fn age(text: &str) -> Result<Duration, String> {
+    let (number, unit) = match text.strip_suffix(['s', 'm', 'h', 'd']) {
+        Some(number) => (number, &text[number.len()..]),
+        None => (text, "s"),
+    };
+    let seconds = match unit {
+        "m" => 60,
+        "h" => 3600,
+        "d" => 24 * 3600,
+        _ => 1,
+    };
+    let amount: Option<u64> = number.parse().ok();
+    amount
+        .and_then(|amount| amount.checked_mul(seconds))
+        .map(Duration::from_secs)
+        .ok_or_else(|| "write a whole number with a unit: 30s, 90m, 12h, 7d".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ages_have_units() {
+        assert_eq!(age("90m"), Ok(Duration::from_mins(90)));
+        assert_eq!(age("7d"), Ok(Duration::from_hours(168)));
+        assert_eq!(age("0"), Ok(Duration::ZERO));
+        for bad in ["", "d", "-1h", "1.5h", "1w", "99999999999999999999d"] {
+            assert!(age(bad).is_err(), "{bad:?} passed");
+        }
+    }
 
     #[test]
     fn bits_and_bytes_are_told_apart() {

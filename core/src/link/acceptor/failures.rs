@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// Failures within [`WINDOW`] after which an address has to wait.
 const TOLERATED: usize = 5;
 
-const WINDOW: Duration = Duration::from_secs(60);
+const WINDOW: Duration = Duration::from_mins(1);
 
 /// How long such an address waits before each attempt.
 const DELAY: Duration = Duration::from_secs(1);

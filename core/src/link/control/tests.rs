@@ -37,7 +37,7 @@ fn tls_pair() -> (Control, Control) {
 }
 
 fn message(number: u32) -> Message {
-    Message::Close(vec![number; 1000])
+    Message::Close(vec![number; 1000], None)
 }
 
 #[test]

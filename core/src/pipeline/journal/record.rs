@@ -13,7 +13,7 @@ pub(super) const HEADER_LENGTH: usize = 28;
 /// The longest body of a record; a path is at most 4096 bytes.
 pub(super) const MAX_BODY: usize = 8 << 10;
 
-pub(super) const VERSION: u8 = 2;
+pub(super) const VERSION: u8 = 3;
 
 const MAGIC: [u8; 4] = *b"EDTJ";
 
@@ -65,6 +65,33 @@ pub enum Record {
         #[n(0)]
         number: u64,
     },
+    /// A block was verified and handed to a store that cannot read it back; it counts if the store says later that it kept it.
+    #[n(4)]
+    Block {
+        /// The file.
+        #[n(0)]
+        number: u64,
+        /// The block.
+        #[n(1)]
+        block: BlockRecord,
+    },
+}
+
+/// A block of a partial file, with digests that its bytes need not be read for again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct BlockRecord {
+    /// Begin in bytes.
+    #[n(0)]
+    pub offset: u64,
+    /// Bytes, at least one.
+    #[n(1)]
+    pub length: u64,
+    /// crc64nvme of the block.
+    #[n(2)]
+    pub crc64nvme: u64,
+    /// Chaining value of BLAKE3 of the block.
+    #[cbor(n(3), with = "minicbor::bytes")]
+    pub blake3: [u8; 32],
 }
 
 /// A file that is complete under its final name.

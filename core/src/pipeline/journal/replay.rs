@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufReader, Read};
 
 use super::done::DoneFiles;
-use super::record::{self, HEADER_LENGTH, MAX_BODY, Record};
+use super::record::{self, BlockRecord, HEADER_LENGTH, MAX_BODY, Record};
 use crate::path::RelativePath;
 use crate::pipeline::digest::combine;
 use crate::plan::key;
@@ -52,6 +52,8 @@ pub struct RecoveredFile {
     pub sparse: bool,
     /// Offset, length and crc64nvme of what is there: in order, disjoint, adjacent ones merged.
     pub ranges: Vec<(u64, u64, u64)>,
+    /// Blocks that a store took which cannot read them back, in order, each offset once.
+    pub blocks: Vec<BlockRecord>,
 }
 
 /// Replays a journal from its first byte; answers also where its last good record ends, 0 if it must begin afresh.
@@ -139,6 +141,8 @@ struct Partial {
     file: RecoveredFile,
     /// Offset to length and crc64nvme.
     ranges: BTreeMap<u64, (u64, u64)>,
+    /// By offset.
+    blocks: BTreeMap<u64, BlockRecord>,
 }
 
 impl State {
@@ -152,12 +156,17 @@ impl State {
                 self.done.remove(&key);
                 self.highest = self.highest.max(number);
                 self.numbers.insert(key, number);
-                let file = RecoveredFile { number, path, size, identity, sparse, ranges: Vec::new() };
-                self.partial.insert(number, Partial { file, ranges: BTreeMap::new() });
+                let file = RecoveredFile { number, path, size, identity, sparse, ranges: Vec::new(), blocks: Vec::new() };
+                self.partial.insert(number, Partial { file, ranges: BTreeMap::new(), blocks: BTreeMap::new() });
             }
             Record::Range { number, offset, length, crc64nvme } => {
                 if let Some(partial) = self.partial.get_mut(&number) {
                     partial.add(offset, length, crc64nvme);
+                }
+            }
+            Record::Block { number, block } => {
+                if let Some(partial) = self.partial.get_mut(&number) {
+                    partial.blocks.insert(block.offset, block);
                 }
             }
             Record::Done(done) => {
@@ -208,6 +217,7 @@ impl Partial {
 
     fn finish(self) -> RecoveredFile {
         let mut file = self.file;
+        file.blocks = self.blocks.into_values().collect();
         for (offset, (length, crc)) in self.ranges {
             match file.ranges.last_mut() {
                 Some(last) if last.0 + last.1 == offset => *last = (last.0, last.1 + length, combine(last.2, crc, length)),

@@ -10,12 +10,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::link::Frame;
 use crate::path::RelativePath;
 use crate::pipeline::digest::FileDigest;
-use crate::pipeline::journal::Record;
+use crate::pipeline::journal::{BlockRecord, Record};
 use crate::pipeline::ranges::Ranges;
 use crate::pipeline::receiver::Shared;
 use crate::plan::key;
 use crate::protocol::frame::FLAG_ZERO;
-use crate::protocol::message::{FileHeader, ItemFailed, ItemKind};
+use crate::protocol::message::{FileHeader, ItemFailed, ItemKind, Message};
 use crate::store::{Metadata, NewFile, Partial, Writer};
 
 /// A directory whose time and mode are set when everything below it is there.
@@ -220,7 +220,8 @@ impl Shared {
             (number, Ranges::default(), FileDigest::new(header.size, self.digest))
         };
         let resume = Some(Partial { key: self.key.clone(), number });
-        let new = NewFile { path: path.clone(), size: header.size, sparse: header.sparse, resume };
+        let (size, sparse, overwrite) = (header.size, header.sparse, self.overwrite);
+        let new = NewFile { path: path.clone(), size, sparse, metadata: metadata(&header), resume, overwrite };
         let writer = self.store.create(&new)?;
         let whole = AtomicBool::new(ranges.is_complete(header.size));
         let state = Mutex::new(FileState { ranges, digest });
@@ -228,11 +229,11 @@ impl Shared {
         Ok(TargetFile { header, path, number, state, writer, failed: AtomicBool::new(false), whole, recovered: continued })
     }
 
-    /// Removes the partial file of a source that has changed since.
-    fn drop_partial(&self, number: u64, path: &RelativePath) {
+    /// Removes a partial file that cannot be continued.
+    pub(crate) fn drop_partial(&self, number: u64, path: &RelativePath) {
         self.journal(&Record::Forget { number });
         let resume = Some(Partial { key: self.key.clone(), number });
-        if let Ok(writer) = self.store.create(&NewFile { path: path.clone(), size: 0, sparse: true, resume }) {
+        if let Ok(writer) = self.store.create(&NewFile { sparse: true, resume, ..NewFile::of(path.clone()) }) {
             writer.abort();
         }
     }
@@ -275,7 +276,7 @@ impl Shared {
         let Some(writer) = writer.as_ref() else { return Ok(false) };
         if header.flags & FLAG_ZERO == 0 {
             writer.write_at(header.offset, frame.payload.as_deref().unwrap_or_default())?;
-        } else if !file.header.sparse || file.recovered {
+        } else if !file.header.sparse || file.recovered || !self.capabilities.holes {
             writer.write_at(header.offset, &vec![0; header.length as usize])?;
         }
         let mut state = file.state.lock();
@@ -286,11 +287,11 @@ impl Shared {
         state.digest.add(header.offset, u64::from(header.length), header.crc64nvme, &header.blake3);
         file.whole.store(state.ranges.is_complete(file.header.size), Ordering::SeqCst);
         drop(state);
-        self.journal(&Record::Range {
-            number: file.number,
-            offset: header.offset,
-            length: u64::from(header.length),
-            crc64nvme: header.crc64nvme,
+        let (number, offset, length, crc64nvme) = (file.number, header.offset, u64::from(header.length), header.crc64nvme);
+        self.journal(&if self.capabilities.reads_back {
+            Record::Range { number, offset, length, crc64nvme }
+        } else {
+            Record::Block { number, block: BlockRecord { offset, length, crc64nvme, blake3: header.blake3 } }
         });
         Ok(true)
     }
@@ -315,10 +316,36 @@ impl Shared {
 
     /// A file cannot be written; what is verified of it stays for another attempt.
     pub(crate) fn file_failed(&self, file: &TargetFile, error: &Error) {
-        if !file.failed.swap(true, Ordering::SeqCst) {
-            self.files.take(file.header.file);
-            self.item_failed(file.header.file, &file.header.path, error);
+        if file.failed.swap(true, Ordering::SeqCst) {
+            return;
         }
+        self.files.take(file.header.file);
+        if error.kind() != ErrorKind::ConnectionLost || !self.hands_back() {
+            return self.item_failed(file.header.file, &file.header.path, error);
+        }
+        let writer = file.writer.write().take();
+        if let Some(writer) = writer {
+            writer.abort();
+        }
+        self.journal(&Record::Forget { number: file.number });
+        self.hand_back(&file.header, error);
+    }
+
+    /// Whether a file of which a store lost a part has to be begun again: what the store has of it cannot be continued.
+    pub(crate) fn hands_back(&self) -> bool {
+        !self.capabilities.resumable && !self.capabilities.flushes
+    }
+
+    /// Hands a file back of which nothing is kept: the sender begins it again, or says that it failed.
+    pub(crate) fn hand_back(&self, header: &FileHeader, error: &Error) {
+        if !self.files.settle(header.file) {
+            return;
+        }
+        let item = ItemFailed { file: header.file, path: header.path.clone(), failed: error.into() };
+        if let Err(error) = self.control.send(&Message::ItemFailed(item)) {
+            self.fatal(self.control.failure().unwrap_or(error));
+        }
+        self.give_up_closing(header.file);
     }
 
     /// An item failed at this side.

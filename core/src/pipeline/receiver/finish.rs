@@ -120,6 +120,10 @@ impl Shared {
                 _ => {}
             }
         }
+        // Where directories are only what the names of files say, they go with the last of them.
+        if !self.capabilities.directories {
+            directories.clear();
+        }
         directories.reverse();
         for path in files.into_iter().chain(directories) {
             if self.options.dry_run {
@@ -172,7 +176,7 @@ impl Shared {
     pub(crate) fn journal(&self, record: &Record) {
         if let Some(journal) = self.journal.lock().as_mut() {
             journal.append(record);
-            if matches!(record, Record::Range { .. } | Record::Done(_)) {
+            if matches!(record, Record::Range { .. } | Record::Block { .. } | Record::Done(_)) {
                 self.resumable.store(true, Ordering::Relaxed);
             }
         }
@@ -240,6 +244,7 @@ mod tests {
             control,
             buffer: 8 << 20,
             account: None,
+            copier: None,
             discard: Discard::OnGoodbye,
         })
     }
@@ -304,8 +309,8 @@ mod tests {
             if opened_before {
                 shared.open_file(FileHeader::of_a_test(number, size)).unwrap();
             }
-            shared.close(number);
-            shared.close(number);
+            shared.close(number, None);
+            shared.close(number, None);
             if !opened_before {
                 shared.open_file(FileHeader::of_a_test(number, size)).unwrap();
             }
@@ -317,7 +322,7 @@ mod tests {
             assert_eq!(store.stat(&path).unwrap().size, size);
             // A second copy of what is settled changes nothing.
             shared.take(&block(number, 0, 1 << 18));
-            shared.close(number);
+            shared.close(number, None);
             assert_eq!(shared.closing.load(Ordering::SeqCst), 0);
         }
         assert!(!shared.stop.is_set());
@@ -329,13 +334,13 @@ mod tests {
         let receiver = receiver(Arc::new(MemoryStore::new()), near.sender);
         let shared = &receiver.shared;
         shared.open_file(FileHeader::of_a_test(1, 300_000)).unwrap();
-        shared.close(1);
-        shared.close(2);
+        shared.close(1, None);
+        shared.close(2, None);
         assert_eq!(shared.closing.load(Ordering::SeqCst), 2);
         shared.abandon(1);
         shared.item_failed(2, b"file 2", &Error::new(ErrorKind::NoSpace, "no space"));
         assert_eq!(shared.closing.load(Ordering::SeqCst), 0);
-        shared.close(1);
+        shared.close(1, None);
         shared.finish(true).unwrap();
         assert!(shared.complete.load(Ordering::SeqCst));
     }
@@ -344,9 +349,9 @@ mod tests {
     fn a_sender_that_closes_what_never_comes_is_given_up() {
         let (near, _far) = memory::pair();
         let receiver = receiver(Arc::new(MemoryStore::new()), near.sender);
-        (1..=1 << 20).for_each(|number| receiver.shared.close(number));
+        (1..=1 << 20).for_each(|number| receiver.shared.close(number, None));
         assert!(!receiver.shared.stop.is_set());
-        receiver.shared.close((1 << 20) + 1);
+        receiver.shared.close((1 << 20) + 1, None);
         assert_eq!(receiver.shared.stop.error().unwrap().kind(), ErrorKind::Protocol);
     }
 

@@ -7,7 +7,7 @@ mod publish;
 mod resume;
 mod stream;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ use crate::pipeline::stop::{Stop, guarded};
 use crate::pipeline::streams::Streams;
 use crate::protocol::TransferId;
 use crate::protocol::message::{Key, Message, Meters, ReceiveOptions, Tune};
-use crate::store::Store;
+use crate::store::{Capabilities, Copier, Store};
 
 /// How often written ranges are journaled and acknowledged.
 const ACK_EVERY: Duration = Duration::from_millis(20);
@@ -59,6 +59,8 @@ pub(crate) struct ReceiverParts {
     pub(crate) buffer: u64,
     /// The account of the transfer, in the caller's process.
     pub(crate) account: Option<Arc<Account>>,
+    /// Copies files that the services of both sides hold; only where both halves are in one process.
+    pub(crate) copier: Option<Arc<dyn Copier>>,
     pub(crate) discard: Discard,
 }
 
@@ -82,6 +84,7 @@ pub(crate) struct Arrived {
 /// What the threads of a receiver share.
 pub(crate) struct Shared {
     store: Arc<dyn Store>,
+    capabilities: Capabilities,
     options: ReceiveOptions,
     fsync: Fsync,
     overwrite: Overwrite,
@@ -90,6 +93,7 @@ pub(crate) struct Shared {
     key: String,
     control: ControlSender,
     account: Option<Arc<Account>>,
+    copier: Option<Arc<dyn Copier>>,
     discard: Discard,
     /// Whether the journal is of no more use once the caller has heard of the completion.
     spent: AtomicBool,
@@ -114,8 +118,8 @@ pub(crate) struct Shared {
     journal: Mutex<Option<Journal>>,
     acks: Acks,
     publishing: publish::Queue,
-    /// Closed files of which bytes are still on their way.
-    vouched: Mutex<HashSet<u32>>,
+    /// Closed files of which bytes are still on their way, with the crc64nvme that the source's store keeps of them.
+    vouched: Mutex<HashMap<u32, Option<u64>>>,
     /// All closed files that are not yet under their final names.
     closing: AtomicUsize,
     /// Frames that are being written and are on no list of acknowledgements yet.
@@ -138,10 +142,12 @@ impl Receiver {
             digest: if parts.options.digest == 1 { Digest::Blake3 } else { Digest::None },
             transfer: parts.transfer,
             key: parts.transfer.key(),
+            capabilities: parts.store.capabilities(),
             store: parts.store,
             options: parts.options,
             control: parts.control,
             account: parts.account,
+            copier: parts.copier,
             discard: parts.discard,
             spent: AtomicBool::new(false),
             stop: Stop::default(),
@@ -215,11 +221,12 @@ impl Receiver {
     pub(crate) fn handle(&self, message: Message) -> Result<()> {
         let shared = &self.shared;
         match message {
-            Message::Close(files) => files.into_iter().for_each(|file| shared.close(file)),
+            Message::Close(files, kept) => files.into_iter().for_each(|file| shared.close(file, kept)),
             Message::Abandon(file) => shared.abandon(file),
             Message::Keep(keys) => shared.kept.lock().extend(keys),
             Message::Finish(intact) if !shared.finishing.swap(true, Ordering::SeqCst) => {
-                self.beside(move |shared| shared.finish(intact))?;
+                // A sender that began ahead may be through before it is known where to.
+                self.beside(move |shared| if shared.wait_until_ready() { shared.finish(intact) } else { Ok(()) })?;
             }
             Message::Listed(listed) => self.account(|account| account.listed(listed)),
             Message::ItemFailed(item) => {
@@ -252,6 +259,7 @@ impl Receiver {
             shared.streams.set_target(network.max(1));
         }
         if let Some(write) = tune.write {
+            self.publisher.tune(write);
             let fused = write == shared.streams.target();
             shared.fused.store(fused, Ordering::Relaxed);
             self.writers.resize(if fused { 0 } else { write.max(1) });
@@ -328,9 +336,20 @@ impl Drop for Receiver {
 }
 
 impl Shared {
+    /// Waits until it is known where the destination is and what it has; false if the half ends before.
+    fn wait_until_ready(&self) -> bool {
+        while !self.ready.load(Ordering::SeqCst) {
+            if self.stop.wait(Duration::from_millis(2)) {
+                return false;
+            }
+        }
+        true
+    }
+
     fn write_worker(&self, turn: &Turn) {
         let _worker = self.write.worker();
-        loop {
+        // However many frames wait: those who stay, or the streams where the stages are fused, take them.
+        while !turn.is_surplus() {
             match self.frames.pop(Duration::from_millis(50)) {
                 Some(arrived) => self.take(&arrived),
                 None if turn.over() && (turn.closed() || self.frames.is_empty()) => return,

@@ -9,14 +9,14 @@ use parking_lot::{Condvar, Mutex};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Fsync;
 use crate::path::RelativePath;
-use crate::pipeline::digest::crc64nvme;
+use crate::pipeline::digest::{corrupted, crc64nvme};
 use crate::pipeline::journal::{DoneRecord, Record};
 use crate::pipeline::pool::{Turn, WorkerPool};
-use crate::pipeline::receiver::file::{MOST_ITEMS, TargetDirectory, metadata};
+use crate::pipeline::receiver::file::{MOST_ITEMS, TargetDirectory, TargetFile, metadata};
 use crate::pipeline::receiver::{Arrived, Shared};
 use crate::protocol::frame::pack_items;
 use crate::protocol::message::{DoneItem, FileHeader, ItemKind};
-use crate::store::{NewFile, Partial, Publication};
+use crate::store::{NewFile, Partial, Publication, Writer};
 
 /// Publishers of one session: while one waits for a flush, another gathers the next group.
 const PUBLISHERS: u16 = 4;
@@ -68,10 +68,17 @@ impl Publisher {
         Self { shared: Arc::clone(shared), pool }
     }
 
-    /// Starts the threads, if the flushes of this session are worth any.
+    /// Starts the threads, if there are flushes to wait for.
     pub(crate) fn start(&self) {
-        if self.shared.fsync != Fsync::None {
+        if self.shared.capabilities.flushes && self.shared.publishes_beside() {
             self.pool.resize(PUBLISHERS);
+        }
+    }
+
+    /// Follows the size of the write stage where publishing a file is a request of its own; the first decision starts the threads.
+    pub(crate) fn tune(&self, write: u16) {
+        if !self.shared.capabilities.flushes {
+            self.pool.resize(write.max(1));
         }
     }
 
@@ -85,7 +92,7 @@ impl Publisher {
 
 impl Shared {
     fn publish_waiting(&self, turn: &Turn) {
-        loop {
+        while !turn.is_surplus() {
             let mut waiting = self.publishing.waiting.lock();
             while waiting.is_empty() {
                 if turn.over() {
@@ -94,27 +101,40 @@ impl Shared {
                 self.publishing.changed.wait_for(&mut waiting, std::time::Duration::from_millis(100));
             }
             let group: Vec<Ready> = {
-                let count = waiting.len().min(WAITING);
+                let count = waiting.len().min(if self.capabilities.flushes { WAITING } else { 1 });
                 waiting.drain(..count).collect()
             };
             drop(waiting);
             self.publishing.changed.notify_all();
-            self.publish(group);
+            if self.publishes() {
+                self.publish(group);
+            }
         }
     }
 
-    /// Hands whole files to the publishers, or publishes them at once where nothing is flushed.
+    /// Whether files are still published: where that is a request each, no more are once the session has failed or was ended.
+    fn publishes(&self) -> bool {
+        self.capabilities.flushes || self.stop.error().is_none()
+    }
+
+    fn publishes_beside(&self) -> bool {
+        self.fsync != Fsync::None || !self.capabilities.flushes
+    }
+
+    /// Hands whole files to the publishers, or publishes them at once where nothing is waited for.
     fn submit(&self, group: Vec<Ready>) {
-        if self.fsync == Fsync::None {
+        if !self.publishes_beside() {
             return self.publish(group);
         }
+        // What waits for a service waits in memory.
+        let most = if self.capabilities.flushes { WAITING } else { GROUP };
         let mut waiting = self.publishing.waiting.lock();
-        while waiting.len() >= WAITING && !self.stop.is_set() {
+        while waiting.len() >= most && !self.stop.is_set() {
             self.publishing.changed.wait_for(&mut waiting, std::time::Duration::from_millis(100));
         }
         waiting.extend(group);
         drop(waiting);
-        self.publishing.changed.notify_one();
+        self.publishing.changed.notify_all();
     }
 
     fn publish(&self, group: Vec<Ready>) {
@@ -127,6 +147,9 @@ impl Shared {
         for ((header, path, done, frame), outcome) in items.into_iter().zip(outcomes) {
             match outcome {
                 Ok(()) => self.published(&header, &path, done),
+                Err(error) if frame.is_none() && error.kind() == ErrorKind::ConnectionLost && self.hands_back() => {
+                    self.hand_back(&header, &error);
+                }
                 Err(error) => self.item_failed(header.file, &header.path, &error),
             }
             match frame {
@@ -169,10 +192,11 @@ impl Shared {
         }
     }
 
-    /// The sender vouches for a file: its source did not change while it was read. It is published when all its bytes are here.
-    pub(crate) fn close(&self, number: u32) {
+    /// The sender vouches for a file: its source did not change while it was read, and its store keeps that crc64nvme of it, if any. It is
+    /// published when all its bytes are here.
+    pub(crate) fn close(&self, number: u32, kept: Option<u64>) {
         let mut vouched = self.vouched.lock();
-        if number > MOST_ITEMS || vouched.contains(&number) || self.files.is_settled(number) {
+        if number > MOST_ITEMS || vouched.contains_key(&number) || self.files.is_settled(number) {
             return;
         }
         if vouched.len() >= MOST_VOUCHED {
@@ -181,28 +205,32 @@ impl Shared {
         self.closing.fetch_add(1, Ordering::SeqCst);
         if self.files.get(number).is_some_and(|file| file.is_whole()) {
             drop(vouched);
-            self.publish_file(number);
+            self.publish_file(number, kept);
         } else {
-            vouched.insert(number);
+            vouched.insert(number, kept);
         }
     }
 
     /// Publishes a closed file if the last of its bytes has come.
     pub(crate) fn close_if_whole(&self, number: u32) {
         let whole = self.files.get(number).is_some_and(|file| file.is_whole());
-        if whole && self.vouched.lock().remove(&number) {
-            self.publish_file(number);
+        if !whole {
+            return;
+        }
+        let vouched = self.vouched.lock().remove(&number);
+        if let Some(kept) = vouched {
+            self.publish_file(number, kept);
         }
     }
 
     /// Waits no longer for the rest of a closed file, after it is settled without it.
     pub(crate) fn give_up_closing(&self, number: u32) {
-        if self.vouched.lock().remove(&number) {
+        if self.vouched.lock().remove(&number).is_some() {
             self.closing.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
-    fn publish_file(&self, number: u32) {
+    fn publish_file(&self, number: u32, kept: Option<u64>) {
         let taken = self.files.take(number).and_then(|file| file.writer.write().take().map(|writer| (Arc::clone(&file), writer)));
         let Some((file, writer)) = taken else {
             self.closing.fetch_sub(1, Ordering::SeqCst);
@@ -215,10 +243,22 @@ impl Shared {
             self.closing.fetch_sub(1, Ordering::SeqCst);
             return;
         };
-        let publication = Publication { writer, metadata: metadata(&file.header), overwrite: self.overwrite };
+        if kept.is_some_and(|kept| kept != crc64nvme) {
+            return self.refuse(&file, writer);
+        }
+        let publication =
+            Publication { writer, metadata: metadata(&file.header), overwrite: self.overwrite, crc64nvme: Some(crc64nvme) };
         let done = DoneItem { file: number, crc64nvme, blake3 };
         let (header, path) = (file.header.clone(), file.path.clone());
         self.submit(vec![Ready { publication, header, path, done, frame: None }]);
+    }
+
+    /// Drops a closed file that has other bytes than the store of its source keeps, and hands it back.
+    fn refuse(&self, file: &TargetFile, writer: Box<dyn Writer>) {
+        writer.abort();
+        self.journal(&Record::Forget { number: file.number });
+        self.hand_back(&file.header, &corrupted(&file.path));
+        self.closing.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Writes the items of a pack; they and the frame are acknowledged when they are under their final names.
@@ -268,6 +308,7 @@ impl Shared {
         let path = self.target(&header.path)?;
         self.make_way(&path, header.kind);
         let outcome = match header.kind {
+            ItemKind::File if header.copy_from.is_some() => self.copy(header, &path).map(|()| None),
             ItemKind::File => self.write_small(header, &path, content).map(Some),
             ItemKind::Directory => self.store.create_directory(&path).map(|()| None),
             ItemKind::Symlink => {
@@ -277,6 +318,7 @@ impl Shared {
         };
         match outcome {
             Ok(Some(ready)) => return Ok(Some(ready)),
+            Ok(None) if header.kind == ItemKind::File => {}
             Ok(None) => {
                 self.settled(header, DoneItem { file: header.file, crc64nvme: 0, blake3: None });
                 if header.kind == ItemKind::Directory {
@@ -289,20 +331,42 @@ impl Shared {
         Ok(None)
     }
 
+    /// Has a file copied by the services that hold it.
+    fn copy(&self, header: &FileHeader, path: &RelativePath) -> Result<()> {
+        let from = RelativePath::from_bytes(header.copy_from.as_deref().unwrap_or_default())?;
+        let Some(copier) = &self.copier else {
+            return Err(Error::new(ErrorKind::Protocol, format!("could not copy `{path}`"))
+                .with_cause("the sender names a file that only it can reach"));
+        };
+        let file = NewFile { size: header.size, metadata: metadata(header), ..NewFile::of(path.clone()) };
+        let crc64nvme = copier.copy(&from, &file, self.overwrite)?;
+        self.written.fetch_add(header.size, Ordering::Relaxed);
+        if let Some(account) = &self.account {
+            account.verified(header.size);
+        }
+        // The optimizer sees the bytes where it looks for them, though none of them came by.
+        self.network.add_bytes(header.size);
+        self.write.add_bytes(header.size);
+        self.published(header, path, DoneItem { file: header.file, crc64nvme: crc64nvme.unwrap_or(0), blake3: None });
+        Ok(())
+    }
+
     fn write_small(&self, header: &FileHeader, path: &RelativePath, content: &[u8]) -> Result<Ready> {
         if crc64nvme(content) != header.crc64nvme {
             return Err(Error::new(ErrorKind::Corrupted, format!("could not write `{path}`"))
                 .with_cause("its bytes are not what their crc64nvme says"));
         }
         let resume = Some(Partial { key: self.key.clone(), number: self.partials.small_number() });
-        let new = NewFile { path: path.clone(), size: content.len() as u64, sparse: false, resume };
+        let (size, overwrite) = (content.len() as u64, self.overwrite);
+        let new = NewFile { size, metadata: metadata(header), resume, overwrite, ..NewFile::of(path.clone()) };
         let writer = self.store.create(&new)?;
         if let Err(error) = writer.write_at(0, content) {
             writer.abort();
             return Err(error);
         }
         let done = DoneItem { file: header.file, crc64nvme: header.crc64nvme, blake3: header.blake3 };
-        let publication = Publication { writer, metadata: metadata(header), overwrite: self.overwrite };
+        let publication =
+            Publication { writer, metadata: metadata(header), overwrite: self.overwrite, crc64nvme: Some(header.crc64nvme) };
         let header = FileHeader { size: content.len() as u64, ..header.clone() };
         Ok(Ready { publication, header, path: path.clone(), done, frame: None })
     }

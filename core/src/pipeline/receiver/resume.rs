@@ -9,19 +9,22 @@ use crate::buffer::SLAB_SIZE;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::RelativePath;
 use crate::pipeline::digest::{FileDigest, block_blake3, combine, crc64nvme};
-use crate::pipeline::journal::{DoneFiles, DoneRecord, Journal, Record, RecoveredFile};
+use crate::pipeline::journal::{BlockRecord, DoneFiles, DoneRecord, Journal, RecoveredFile};
 use crate::pipeline::ranges::Ranges;
 use crate::pipeline::receiver::Shared;
 use crate::plan::key;
 use crate::protocol::message::{DoneKey, Have, Key, Message, PartialFile, parts};
-use crate::store::{Depth, EntryKind, NewFile, Partial, Writer};
+use crate::store::{Depth, EntryKind, NewFile, Partial, Times, Writer};
 
 const KEYS_PER_MESSAGE: usize = 8192;
 
 /// Ranges of one file that are told, so that it fits into a message; the bytes of others are sent again.
 const RANGES_PER_FILE: usize = 16 << 10;
 
-/// A partial file whose bytes were read again and found right.
+/// Requests about published files that are on their way at once.
+const LOOKS: usize = 16;
+
+/// A partial file whose bytes were read again and found right, or which its store vouches for.
 pub(crate) struct Verified {
     pub(crate) number: u64,
     pub(crate) size: u64,
@@ -38,9 +41,6 @@ pub(crate) struct Partials {
     small: AtomicU64,
 }
 
-/// Small files are written in one go under numbers of their own, from here on: what an interruption leaves of them is overwritten.
-const SMALL_FILES: u64 = 1 << 63;
-
 impl Partials {
     /// Takes the partial file of a path, if there is one.
     pub(crate) fn take(&self, path: &Key) -> Option<Verified> {
@@ -49,7 +49,7 @@ impl Partials {
 
     /// A number for a small file.
     pub(crate) fn small_number(&self) -> u64 {
-        SMALL_FILES | self.small.fetch_add(1, Ordering::Relaxed)
+        Partial::SMALL_FILES | self.small.fetch_add(1, Ordering::Relaxed)
     }
 
     /// A number for a new partial file.
@@ -81,7 +81,8 @@ impl Shared {
         for partial in parts(&partial, KEYS_PER_MESSAGE) {
             self.tell(Have { partial: partial.to_vec(), ..Have::default() })?;
         }
-        self.tell(Have { last: true, resolved: Some(base.to_string()), ..Have::default() })
+        let (resolved, hands_back) = (Some(base.to_string()), self.hands_back().then_some(true));
+        self.tell(Have { last: true, resolved, hands_back, ..Have::default() })
     }
 
     fn tell(&self, have: Have) -> Result<()> {
@@ -139,7 +140,6 @@ impl Shared {
         self.tell_done(&mut journal, &recovered.done)?;
         *self.journal.lock() = Some(journal);
         for partial in recovered.partial {
-            let number = partial.number;
             match self.verify(&partial) {
                 Ok(verified) => {
                     self.partials.files.lock().insert(key::of_path(&partial.path), verified);
@@ -148,7 +148,8 @@ impl Shared {
                 Err(error) => {
                     tracing::info!(%error, "a partial file cannot be continued");
                     if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupted) {
-                        self.journal(&Record::Forget { number });
+                        let path = self.base.lock().join(&partial.path);
+                        self.drop_partial(partial.number, &path);
                     }
                 }
             }
@@ -159,28 +160,28 @@ impl Shared {
     /// Tells which files earlier attempts published and still stand there as they were published.
     fn tell_done(&self, journal: &mut Journal, done: &DoneFiles) -> Result<()> {
         let base = self.base.lock().clone();
+        let times = self.capabilities.times;
         let stands = |record: &DoneRecord| {
             self.store.stat(&base.join(&record.path)).is_ok_and(|entry| {
                 entry.kind == EntryKind::File
                     && entry.size == record.size
-                    && (record.modified_ns.is_none() || entry.modified_ns == record.modified_ns)
+                    && times.kept(record.modified_ns).is_none_or(|kept| times.kept(entry.modified_ns) == Some(kept))
             })
         };
-        let mut done_keys = Vec::new();
-        for record in journal.done(done) {
-            let record = record?;
+        // Where each look is a request, many are on their way at once.
+        let looks = if self.capabilities.flushes { 1 } else { LOOKS };
+        let mut records = journal.done(done);
+        loop {
+            let group = records.by_ref().take(KEYS_PER_MESSAGE / 2).collect::<Result<Vec<_>>>()?;
+            if group.is_empty() {
+                return Ok(());
+            }
             if self.stop.is_set() {
                 return Err(Error::new(ErrorKind::Cancelled, "the transfer ended while its journal was read"));
             }
-            if !stands(&record) {
-                continue;
-            }
-            done_keys.push(DoneKey { key: record.identity, crc64nvme: record.crc64nvme, blake3: record.blake3 });
-            if done_keys.len() >= KEYS_PER_MESSAGE / 2 {
-                self.tell(Have { done: std::mem::take(&mut done_keys), ..Have::default() })?;
-            }
+            let done = standing(&group, looks, &stands);
+            self.tell(Have { done, ..Have::default() })?;
         }
-        self.tell(Have { done: done_keys, ..Have::default() })
     }
 
     fn tell_present(&self, base: &RelativePath) -> Result<()> {
@@ -190,24 +191,41 @@ impl Shared {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
-        let mut present = Vec::new();
+        let times = self.capabilities.times;
+        let tell = |present: Vec<Key>, written: Vec<i64>| {
+            let written = (times == Times::Written).then_some(written);
+            self.tell(Have { present, written, ..Have::default() })
+        };
+        let (mut present, mut written) = (Vec::new(), Vec::new());
         for entry in listing.flatten().filter(|entry| entry.kind == EntryKind::File) {
             let path = entry.path.strip_prefix(base).unwrap_or_default();
-            present.push(key::of_content(&path, entry.size, entry.modified_ns));
+            present.push(key::of_content(&path, entry.size, entry.modified_ns, times));
+            written.push(entry.modified_ns.unwrap_or(i64::MIN));
             if present.len() >= KEYS_PER_MESSAGE {
-                self.tell(Have { present: std::mem::take(&mut present), ..Have::default() })?;
+                tell(std::mem::take(&mut present), std::mem::take(&mut written))?;
             }
         }
-        self.tell(Have { present, ..Have::default() })
+        tell(present, written)
     }
 
     fn verify(&self, partial: &RecoveredFile) -> Result<Verified> {
         let path = self.base.lock().join(&partial.path);
         let resume = Some(Partial { key: self.key.clone(), number: partial.number });
-        let new = NewFile { path, size: partial.size, sparse: partial.sparse, resume };
+        let new = NewFile { size: partial.size, sparse: partial.sparse, resume, ..NewFile::of(path) };
         let writer = self.store.create(&new)?;
         let mut ranges = Ranges::default();
         let mut digest = FileDigest::new(partial.size, self.digest);
+        if !self.capabilities.reads_back {
+            let kept = writer.kept();
+            let is_kept = |block: &&BlockRecord| {
+                kept.iter().any(|range| range.start <= block.offset && block.offset + block.length <= range.end)
+            };
+            for block in partial.blocks.iter().filter(is_kept) {
+                if digest.add(block.offset, block.length, block.crc64nvme, &block.blake3) {
+                    ranges.insert(block.offset, block.offset + block.length);
+                }
+            }
+        }
         for (offset, length, expected) in &partial.ranges {
             let blocks = self.read_blocks(writer.as_ref(), partial.size, *offset, *length)?;
             let found = blocks.iter().fold(0, |sum, block| combine(sum, block.crc64nvme, block.length));
@@ -243,6 +261,20 @@ impl Shared {
         }
         Ok(blocks)
     }
+}
+
+/// The keys of those records that still stand as they were published, looked at by `looks` threads.
+fn standing(records: &[DoneRecord], looks: usize, stands: &(impl Fn(&DoneRecord) -> bool + Sync)) -> Vec<DoneKey> {
+    let key = |record: &DoneRecord| DoneKey { key: record.identity, crc64nvme: record.crc64nvme, blake3: record.blake3 };
+    let look = |part: &[DoneRecord]| part.iter().filter(|record| stands(record)).map(key).collect::<Vec<_>>();
+    if looks == 1 {
+        return look(records);
+    }
+    let parts = records.chunks(records.len().div_ceil(looks).max(1));
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = parts.map(|part| scope.spawn(|| look(part))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
+    })
 }
 
 fn nanoseconds() -> u64 {

@@ -14,7 +14,7 @@ use crate::pipeline::sender::queue::{PackItem, SourceFile};
 use crate::pipeline::sender::{Pending, Shared};
 use crate::plan::{key, walk};
 use crate::protocol::message::{DoneKey, FileHeader, Have, ItemKind, Key, Listed, Message, Skipped, parts};
-use crate::store::{Entry, EntryKind};
+use crate::store::{Entry, EntryKind, Times};
 
 /// Files up to this size travel whole in a pack.
 pub(crate) const SMALL: u64 = 128 << 10;
@@ -24,7 +24,13 @@ const HEADER_ROOM: usize = 160;
 
 const PACK_ITEMS: usize = 256;
 
+/// Items of a pack where reading each is a request, which is waited for: few, so that many workers share them.
+const REQUESTED_ITEMS: usize = 4;
+
 const KEYS_PER_MESSAGE: usize = 4096;
+
+/// `SendOptions::symlinks` where links are left out.
+const SKIP_SYMLINKS: u8 = 2;
 
 /// What the receiver has, for planning.
 #[derive(Default)]
@@ -32,6 +38,8 @@ pub(crate) struct Known {
     /// A list, for it takes half of what a table does; in order of the keys when planning begins.
     done: Vec<DoneKey>,
     present: HashSet<Key>,
+    /// When those of `present` were written, if that is to be compared.
+    written: HashMap<Key, i64>,
     partial: HashMap<Key, (Key, Vec<(u64, u64)>)>,
 }
 
@@ -39,7 +47,10 @@ impl Known {
     /// Adds one part of the receiver's account.
     pub(crate) fn add(&mut self, have: Have) {
         self.done.extend(have.done);
-        self.present.extend(have.present);
+        match have.written {
+            Some(written) => self.written.extend(have.present.into_iter().zip(written)),
+            None => self.present.extend(have.present),
+        }
         let sound = have.partial.into_iter().filter(|file| is_sound(&file.ranges));
         self.partial.extend(sound.map(|file| (file.path, (file.identity, file.ranges))));
         if have.last {
@@ -53,8 +64,13 @@ impl Known {
         found.ok().map(|at| &self.done[at])
     }
 
-    fn is_present(&self, entry: &Entry, destination: &RelativePath) -> bool {
-        !self.present.is_empty() && self.present.contains(&key::of_content(destination, entry.size, entry.modified_ns))
+    fn is_present(&self, entry: &Entry, destination: &RelativePath, times: Times) -> bool {
+        if self.present.is_empty() && self.written.is_empty() {
+            return false;
+        }
+        let key = key::of_content(destination, entry.size, entry.modified_ns, times);
+        let older = |written: &i64| entry.modified_ns.is_some_and(|modified| modified <= *written);
+        self.present.contains(&key) || self.written.get(&key).is_some_and(older)
     }
 }
 
@@ -62,6 +78,8 @@ impl Known {
 pub(crate) struct Feed<'a> {
     shared: &'a Shared,
     known: Known,
+    times: Times,
+    pack_items: usize,
     pack: Vec<PackItem>,
     pack_room: usize,
     pack_bytes: u64,
@@ -75,6 +93,8 @@ impl<'a> Feed<'a> {
         Self {
             shared,
             known,
+            times: Times::from_code(shared.options.times),
+            pack_items: if shared.store.capabilities().flushes { PACK_ITEMS } else { REQUESTED_ITEMS },
             pack: Vec::new(),
             pack_room: 0,
             pack_bytes: 0,
@@ -106,6 +126,10 @@ impl<'a> Feed<'a> {
     }
 
     fn item(&mut self, entry: Entry, destination: &RelativePath) {
+        // A local store leaves them out by itself.
+        if self.shared.options.symlinks == SKIP_SYMLINKS && matches!(entry.kind, EntryKind::Symlink(_)) {
+            return;
+        }
         self.listed.items += 1;
         self.listed.bytes += entry.size;
         let identity = key::of_source(destination, &entry);
@@ -119,7 +143,7 @@ impl<'a> Feed<'a> {
         if self.shared.options.dry_run {
             return;
         }
-        if entry.kind == EntryKind::File && entry.size > SMALL {
+        if entry.kind == EntryKind::File && entry.size > SMALL && !self.shared.copied {
             self.large(entry, destination, identity);
         } else {
             self.small(entry, destination, identity);
@@ -129,7 +153,7 @@ impl<'a> Feed<'a> {
     /// A file that is not sent, with the digests that it is known to have at the destination.
     fn left_out(&self, entry: &Entry, destination: &RelativePath, identity: Key) -> Option<Skipped> {
         let done = self.known.done(identity);
-        let there = done.is_some() || self.known.is_present(entry, destination);
+        let there = done.is_some() || self.known.is_present(entry, destination, self.times);
         (there || self.shared.options.dry_run).then(|| Skipped {
             path: destination.as_bytes().to_vec(),
             size: entry.size,
@@ -163,8 +187,8 @@ impl<'a> Feed<'a> {
     fn small(&mut self, entry: Entry, destination: &RelativePath, identity: Key) {
         let header = self.shared.header(&entry, destination, identity);
         let room = header.path.len() + header.target.as_ref().map_or(0, Vec::len) + HEADER_ROOM;
-        let size = usize::try_from(entry.size).unwrap_or(SLAB_SIZE);
-        if self.pack_room + room + size > SLAB_SIZE || self.pack.len() >= PACK_ITEMS {
+        let size = usize::try_from(header.packed_length()).unwrap_or(SLAB_SIZE);
+        if self.pack_room + room + size > SLAB_SIZE || self.pack.len() >= self.pack_items {
             self.flush_pack();
         }
         self.pack_room += room + size;
@@ -272,6 +296,7 @@ impl Shared {
             crc64nvme: 0,
             blake3: None,
             sparse: entry.sparse,
+            copy_from: (self.copied && entry.kind == EntryKind::File).then(|| entry.path.as_bytes().to_vec()),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The sender half: reads the source, and keeps every stream busy until all of it is acknowledged.
 
+mod chunk;
 pub(crate) mod feed;
 pub(crate) mod outstanding;
 pub(crate) mod queue;
@@ -24,16 +25,13 @@ use crate::pipeline::limiter::Limiter;
 use crate::pipeline::pool::{Turn, WorkerPool};
 use crate::pipeline::sender::feed::{Feed, Known};
 use crate::pipeline::sender::outstanding::Outstanding;
-use crate::pipeline::sender::queue::{Cut, Next, Queue, SourceFile, Unit};
+use crate::pipeline::sender::queue::{Next, Queue, SourceFile, Unit, least_share};
 use crate::pipeline::sender::read::{Tagged, UnitReader};
 use crate::pipeline::stop::{Stop, guarded};
 use crate::pipeline::streams::Streams;
 use crate::plan::Filter;
 use crate::protocol::message::{FileHeader, Message, Meters, SendOptions, TcpMeters, Tune};
 use crate::store::Store;
-
-/// The chunk size before anything was measured, and the bounds of the rule [EDT §IV-A]: what the path moves in 0.1 s.
-const CHUNK: std::ops::RangeInclusive<u64> = 16 << 20..=64 << 20;
 
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -43,6 +41,10 @@ pub(crate) struct SenderParts {
     pub(crate) options: SendOptions,
     /// Whether the receiver mirrors, and so must hear of every path.
     pub(crate) mirror: bool,
+    /// Whether files are copied by the services that hold them.
+    pub(crate) copied: bool,
+    /// Whether a file is finished before the next one is begun.
+    pub(crate) one_by_one: bool,
     pub(crate) control: ControlSender,
     /// Bytes of the buffer.
     pub(crate) buffer: u64,
@@ -55,6 +57,7 @@ pub(crate) struct Sender {
     shared: Arc<Shared>,
     readers: WorkerPool,
     known: Mutex<Option<Known>>,
+    ahead: AtomicBool,
     planner: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
@@ -97,11 +100,16 @@ impl PendingItems {
 }
 
 /// What the threads of a sender share.
+#[expect(clippy::struct_excessive_bools, reason = "each says something else of the session")]
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) options: SendOptions,
     pub(crate) filter: Filter,
     pub(crate) mirror: bool,
+    pub(crate) copied: bool,
+    one_by_one: bool,
+    /// The least bytes of a part of a chunk that another worker takes over.
+    least_share: u64,
     pub(crate) blake3: bool,
     control: ControlSender,
     account: Option<Arc<Account>>,
@@ -114,6 +122,8 @@ pub(crate) struct Shared {
     intact: AtomicBool,
     finishing: AtomicBool,
     complete: AtomicBool,
+    /// Whether the receiver may hand files back, to be begun again.
+    hands_back: AtomicBool,
     pool: SlabPool,
     frames: FrameBuffer<Tagged>,
     fused: AtomicBool,
@@ -134,10 +144,13 @@ impl Sender {
         let shared = Arc::new(Shared {
             filter: Filter::new(&parts.options.include, &parts.options.exclude)?,
             blake3: parts.options.digest == 1,
+            least_share: least_share(&parts.store.capabilities()),
             limiter: Limiter::new(parts.options.limit_rate),
             store: parts.store,
             options: parts.options,
             mirror: parts.mirror,
+            copied: parts.copied,
+            one_by_one: parts.one_by_one,
             control: parts.control,
             account: parts.account,
             stop: Stop::default(),
@@ -149,6 +162,7 @@ impl Sender {
             intact: AtomicBool::new(true),
             finishing: AtomicBool::new(false),
             complete: AtomicBool::new(false),
+            hands_back: AtomicBool::new(false),
             pool,
             frames: FrameBuffer::default(),
             fused: AtomicBool::new(true),
@@ -163,7 +177,13 @@ impl Sender {
         });
         let body = Arc::clone(&shared);
         let readers = WorkerPool::new("read", Arc::new(move |turn: &Turn| body.read_worker(turn)));
-        Ok(Self { shared, readers, known: Mutex::new(Some(Known::default())), planner: Mutex::new(None) })
+        Ok(Self {
+            shared,
+            readers,
+            known: Mutex::new(Some(Known::default())),
+            ahead: AtomicBool::new(false),
+            planner: Mutex::new(None),
+        })
     }
 
     /// Takes a message of the receiver.
@@ -171,13 +191,23 @@ impl Sender {
         match message {
             Message::Have(have) => {
                 let last = have.last;
-                if let Some(known) = self.known.lock().as_mut() {
-                    known.add(have);
+                if have.hands_back == Some(true) {
+                    self.shared.hands_back.store(true, Ordering::Relaxed);
+                }
+                match self.known.lock().as_mut() {
+                    Some(known) => known.add(have),
+                    // It has begun already: what is there nevertheless is sent again, which changes nothing.
+                    None if self.ahead.load(Ordering::Relaxed) => return Ok(()),
+                    None => return Err(Error::new(ErrorKind::Protocol, "the receiver told twice what it has")),
                 }
                 if last { self.plan() } else { Ok(()) }
             }
             Message::Ack(ack) => {
                 self.shared.acknowledged(ack);
+                Ok(())
+            }
+            Message::ItemFailed(item) => {
+                self.shared.handed_back(item);
                 Ok(())
             }
             Message::Tune(tune) => {
@@ -193,10 +223,17 @@ impl Sender {
         }
     }
 
+    /// Begins before the receiver has told what it has, which saves a round trip where that is known to be nothing.
+    pub(crate) fn begin_ahead(&self) {
+        if !self.ahead.swap(true, Ordering::Relaxed)
+            && let Err(error) = self.plan()
+        {
+            self.shared.stop.set(Some(error));
+        }
+    }
+
     fn plan(&self) -> Result<()> {
-        let Some(known) = self.known.lock().take() else {
-            return Err(Error::new(ErrorKind::Protocol, "the receiver told twice what it has"));
-        };
+        let Some(known) = self.known.lock().take() else { return Ok(()) };
         let shared = Arc::clone(&self.shared);
         let planner = std::thread::Builder::new()
             .name("edt-plan".to_owned())
@@ -307,22 +344,6 @@ impl Shared {
         if let Some(unit) = unit {
             self.queue.put_back(unit);
         }
-    }
-
-    fn cut(&self) -> Cut {
-        Cut {
-            chunk: self.chunk_size(),
-            parallelism: self.parallelism.load(Ordering::Relaxed),
-            concurrency: self.streams.target(),
-        }
-    }
-
-    fn chunk_size(&self) -> u64 {
-        self.options.chunk_size.unwrap_or_else(|| {
-            let elapsed_ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
-            let tenth = self.sent.load(Ordering::Relaxed).saturating_mul(100) / elapsed_ms;
-            tenth.next_power_of_two().clamp(*CHUNK.start(), *CHUNK.end())
-        })
     }
 
     pub(crate) fn read_done(&self, bytes: usize, took: Duration) {

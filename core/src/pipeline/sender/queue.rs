@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use crate::buffer::SLAB_SIZE;
 use crate::error::Result;
 use crate::protocol::message::FileHeader;
-use crate::store::{Entry, Reader};
+use crate::store::{Capabilities, Entry, Reader};
 
 /// Files and packs that listing may be ahead of the streams: bounds memory whatever the number of files.
 const AHEAD: usize = 2048;
@@ -23,6 +23,12 @@ const BLOCK: u64 = SLAB_SIZE as u64;
 
 /// The least bytes of a chunk at the end of the work, where chunks are cut finer.
 const TAIL_CHUNK: u64 = 1 << 20;
+
+/// The least bytes of a part of a chunk that another worker takes over. Where files are read by requests, each such part is one more, and a
+/// connection that is closed before its time.
+pub(crate) fn least_share(source: &Capabilities) -> u64 {
+    if source.flushes { BLOCK } else { TAIL_CHUNK }
+}
 
 /// A file that is sent in chunks.
 pub(crate) struct SourceFile {
@@ -80,6 +86,8 @@ pub(crate) struct Cut {
     pub(crate) parallelism: u16,
     /// Workers that share what is left.
     pub(crate) concurrency: u16,
+    /// Whether a file that was begun goes before larger ones: where it takes long to publish one, that happens while others are sent.
+    pub(crate) one_by_one: bool,
 }
 
 /// The shared queue.
@@ -96,6 +104,8 @@ struct State {
     /// By remaining bytes, then number: the last is the largest.
     files: BTreeMap<(u64, u32), Remaining>,
     packs: VecDeque<Vec<PackItem>>,
+    /// Those of them of which a part was handed out, or was at the receiver before.
+    begun: BTreeSet<(u64, u32)>,
     bytes: u64,
     complete: bool,
     closed: bool,
@@ -167,13 +177,13 @@ impl Queue {
     }
 
     /// What a worker keeps of the rest of its chunk: where others have nothing to do it gives half of it back, so that a slow stream does
-    /// not have the end of the work for itself.
-    pub(crate) fn share(&self, file: &Arc<SourceFile>, rest: Range<u64>, parallelism: u16) -> Range<u64> {
+    /// not have the end of the work for itself. Neither half has less than `least` bytes.
+    pub(crate) fn share(&self, file: &Arc<SourceFile>, rest: Range<u64>, parallelism: u16, least: u64) -> Range<u64> {
         if self.idle.load(Ordering::Relaxed) == 0 || file.in_flight.load(Ordering::Relaxed) >= parallelism {
             return rest;
         }
         let middle = u64::midpoint(rest.start, rest.end).next_multiple_of(BLOCK);
-        if middle == rest.start || middle >= rest.end {
+        if middle - rest.start < least || middle.saturating_add(least) > rest.end {
             return rest;
         }
         self.put_back(Unit::Chunk(Arc::clone(file), middle..rest.end));
@@ -191,6 +201,7 @@ impl Queue {
         let mut state = self.state.lock();
         state.closed = true;
         state.files.clear();
+        state.begun.clear();
         state.packs.clear();
         self.changed.notify_all();
     }
@@ -217,13 +228,18 @@ impl State {
         let remaining = Remaining { file, ranges };
         let bytes = remaining.bytes();
         if bytes > 0 {
+            let key = (bytes, remaining.file.header.file);
             self.bytes += bytes;
-            self.files.insert((bytes, remaining.file.header.file), remaining);
+            if bytes < remaining.file.header.size {
+                self.begun.insert(key);
+            }
+            self.files.insert(key, remaining);
         }
     }
 
     fn remove(&mut self, key: (u64, u32)) -> Option<Remaining> {
         let remaining = self.files.remove(&key)?;
+        self.begun.remove(&key);
         self.bytes -= key.0;
         Some(remaining)
     }
@@ -245,9 +261,9 @@ impl State {
         {
             return Some(pack);
         }
-        let Some(key) = self.files.iter().rev().find(|(_, remaining)| allowed(remaining)).map(|(key, _)| *key) else {
-            return self.take_pack();
-        };
+        let begun = if cut.one_by_one { self.begun.iter().find(|key| self.files.get(key).is_some_and(allowed)) } else { None };
+        let largest = || self.files.iter().rev().find(|(_, remaining)| allowed(remaining)).map(|(key, _)| key);
+        let Some(key) = begun.or_else(largest).copied() else { return self.take_pack() };
         let chunk = self.chunk(cut);
         let mut remaining = self.remove(key)?;
         let first = remaining.ranges.pop_front()?;

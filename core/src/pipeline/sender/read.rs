@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use crate::buffer::{SLAB_SIZE, Slab};
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::Frame;
-use crate::pipeline::digest::{block_blake3, crc64nvme};
+use crate::pipeline::digest::{block_blake3, corrupted, crc64nvme};
 use crate::pipeline::sender::feed::SMALL;
 use crate::pipeline::sender::outstanding::Tag;
 use crate::pipeline::sender::queue::{PackItem, SourceFile, Unit};
 use crate::pipeline::sender::{Pending, Shared};
 use crate::plan::key;
-use crate::protocol::frame::{FLAG_ZERO, FrameHeader, FrameKind, crc32c, pack_item};
+use crate::protocol::frame::{FLAG_ZERO, FrameHeader, FrameKind, pack_item};
 use crate::protocol::message::{FileHeader, ItemKind};
 use crate::store::{Entry, Reader};
 
@@ -58,7 +58,7 @@ impl UnitReader {
             done(&file);
             return None;
         }
-        let frame = match read_block(shared, &file, range.start..end) {
+        let frame = match read_block(shared, &file, range.start..end, range.end) {
             Ok(Some(frame)) => frame,
             Ok(None) => {
                 done(&file);
@@ -73,18 +73,20 @@ impl UnitReader {
         if last {
             done(&file);
         } else {
-            let rest = shared.queue.share(&file, end..range.end, shared.parallelism.load(Ordering::Relaxed));
+            let parallelism = shared.parallelism.load(Ordering::Relaxed);
+            let rest = shared.queue.share(&file, end..range.end, parallelism, shared.least_share);
             self.unit = Some(Unit::Chunk(Arc::clone(&file), rest));
         }
         Some((frame, Tag::Data { file, range: range.start..end, last }))
     }
 }
 
-/// Reads one block; `None` if the sender stops before a slab is free.
-fn read_block(shared: &Shared, file: &SourceFile, range: Range<u64>) -> Result<Option<Frame>> {
+/// Reads one block of what will be read up to `end`; `None` if the sender stops before a slab is free.
+fn read_block(shared: &Shared, file: &SourceFile, range: Range<u64>, end: u64) -> Result<Option<Frame>> {
     let reader = file.reader(|| shared.store.open(&file.entry.path))?;
     let Some(mut slab) = shared.slab() else { return Ok(None) };
     let begun = Instant::now();
+    reader.expect(range.start..end);
     let length = usize::try_from(range.end - range.start).unwrap_or(SLAB_SIZE).min(SLAB_SIZE);
     let hole = file.header.sparse && reader.hole(range.start).is_some_and(|end| end >= range.end);
     if hole {
@@ -110,7 +112,6 @@ fn read_block(shared: &Shared, file: &SourceFile, range: Range<u64>) -> Result<O
         header.flags = FLAG_ZERO;
         None
     } else {
-        header.payload_crc32c = crc32c(&slab);
         Some(slab)
     };
     shared.read_done(length, begun.elapsed());
@@ -129,7 +130,7 @@ fn read_pack(shared: &Shared, items: Vec<PackItem>) -> Option<Tagged> {
             continue;
         }
         content.clear();
-        if item.header.kind == ItemKind::File {
+        if item.header.kind == ItemKind::File && item.header.copy_from.is_none() {
             match read_small(shared, &mut item, &mut content) {
                 Ok(Small::Read) => {}
                 Ok(Small::Grown) => {
@@ -159,7 +160,6 @@ fn read_pack(shared: &Shared, items: Vec<PackItem>) -> Option<Tagged> {
 fn pack_frame(shared: &Shared, slab: Slab, took: Duration) -> Frame {
     let mut header = FrameHeader::empty(FrameKind::Pack);
     header.length = u32::try_from(slab.len()).unwrap_or(u32::MAX);
-    header.payload_crc32c = crc32c(&slab);
     shared.read_done(slab.len(), took);
     Frame { header, payload: Some(slab) }
 }
@@ -174,21 +174,37 @@ enum Small {
 
 /// Reads a small file whole and fills in what the receiver is told of it; the content is of one state of the file.
 fn read_small(shared: &Shared, item: &mut PackItem, content: &mut Vec<u8>) -> Result<Small> {
-    let reader = shared.store.open(&item.entry.path)?;
+    let mut reader = shared.store.open(&item.entry.path)?;
+    let mut failure = None;
     for _ in 0..PACK_ATTEMPTS {
+        if failure.take().is_some() {
+            reader = shared.store.open(&item.entry.path)?;
+        }
         let size = item.entry.size;
         if size > SMALL {
             return Ok(Small::Grown);
         }
         // Some files have content and say that they are empty.
         content.resize(usize::try_from(size).unwrap_or(0).max(1), 0);
-        let read = reader.read_at(0, content)?;
+        let read = match reader.read_at(0, content) {
+            Err(error) if error.kind() == ErrorKind::Corrupted => {
+                failure = Some(error);
+                continue;
+            }
+            read => read?,
+        };
         content.truncate(read);
         // A look after the reading shows growth too, so nothing needs to be read behind the end.
         let now = reader.stat()?;
         if read as u64 == size && same_state(&now, &item.entry) {
             describe(shared, &mut item.header, content);
-            return Ok(Small::Read);
+            match reader.crc64nvme() {
+                Ok(Some(kept)) if kept != item.header.crc64nvme => failure = Some(corrupted(&item.entry.path)),
+                Err(error) if error.kind() == ErrorKind::Corrupted => failure = Some(error),
+                Err(error) => return Err(error),
+                Ok(_) => return Ok(Small::Read),
+            }
+            continue;
         }
         item.entry = Entry { path: item.entry.path.clone(), ..now };
         let destination = crate::path::RelativePath::from_bytes(&item.header.path)?;
@@ -198,7 +214,7 @@ fn read_small(shared: &Shared, item: &mut PackItem, content: &mut Vec<u8>) -> Re
         item.header.identity = key::of_source(&destination, &item.entry);
         shared.pend(item.header.file, Pending::Item(item.header.clone()));
     }
-    Err(changed(&item.entry, "it kept changing while it was read"))
+    Err(failure.unwrap_or_else(|| changed(&item.entry, "it kept changing while it was read")))
 }
 
 fn describe(shared: &Shared, header: &mut FileHeader, content: &[u8]) {
@@ -245,6 +261,8 @@ mod tests {
             store: Arc::clone(&store) as Arc<dyn Store>,
             options: SendOptions::default(),
             mirror: false,
+            copied: false,
+            one_by_one: false,
             control: near.sender,
             buffer: 8 << 20,
             account: None,
@@ -252,7 +270,7 @@ mod tests {
         .unwrap();
         let shared = &sender.shared;
         let file = shared.source_file(store.stat(&path).unwrap(), &path, 0, &[(0, 300_000)]);
-        let block = || read_block(shared, &file, 0..SLAB_SIZE as u64);
+        let block = || read_block(shared, &file, 0..SLAB_SIZE as u64, SLAB_SIZE as u64);
         assert!(block().unwrap().is_some());
         shared.close(&file);
         assert!(block().unwrap().is_some());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 use crate::path::RelativePath;
 use crate::pipeline::sender::feed::SMALL;
 use crate::pipeline::sender::outstanding::Tag;
@@ -11,6 +11,7 @@ use crate::pipeline::sender::queue::{PackItem, SourceFile, Unit};
 use crate::pipeline::sender::read::{changed, is_unchanged};
 use crate::pipeline::sender::{Pending, Shared};
 use crate::protocol::message::{Ack, Complete, DoneItem, ItemFailed, Listed, Message, Skipped};
+use crate::store::{Entry, Reader};
 
 /// How often a file that changes under the transfer is begun again.
 const ATTEMPTS: u32 = 3;
@@ -63,13 +64,15 @@ impl Shared {
     pub(crate) fn close(&self, file: &Arc<SourceFile>) {
         file.vouched.store(true, Ordering::SeqCst);
         let Some(reader) = file.reader.write().take() else { return };
-        match is_unchanged(reader.as_ref(), &file.entry) {
-            Ok(true) => {
-                self.send(&Message::Close(vec![file.header.file]));
-                self.pending.lock().close(file);
+        match vouch(reader.as_ref(), &file.entry) {
+            Ok(kept) => {
+                self.send(&Message::Close(vec![file.header.file], kept));
+                // One that the receiver may still hand back is waited for.
+                if kept.is_none() && !self.hands_back.load(Ordering::Relaxed) {
+                    self.pending.lock().close(file);
+                }
                 self.finish_if_settled();
             }
-            Ok(false) => self.source_failed(file, &changed(&file.entry, "it changed while it was sent")),
             Err(error) => self.source_failed(file, &error),
         }
     }
@@ -106,15 +109,26 @@ impl Shared {
         *file.reader.write() = None;
     }
 
-    /// A file of chunks cannot be read, or is not what it was: it is begun again if it changed, else it failed.
+    /// A file of chunks cannot be read, or is not what it was: it is begun again if it changed, or came with other bytes than its store
+    /// keeps, else it failed.
     pub(crate) fn source_failed(&self, file: &Arc<SourceFile>, error: &Error) {
+        self.drop_file(file, error, matches!(error.kind(), ErrorKind::SourceChanged | ErrorKind::Corrupted));
+    }
+
+    /// The receiver could not write a file to the end, or got other bytes than it was told of, and has dropped it.
+    pub(crate) fn handed_back(&self, item: ItemFailed) {
+        let file = match self.pending.lock().items.get(&item.file) {
+            Some(Pending::File(file)) => Arc::clone(file),
+            _ => return,
+        };
+        self.drop_file(&file, &item.failed.into(), true);
+    }
+
+    fn drop_file(&self, file: &Arc<SourceFile>, error: &Error, may_help: bool) {
         let Some(settling) = self.begin_settling(file.header.file) else { return };
         self.give_up(file);
         // After `Finish` nothing can begin: a file of which a stream had lost a part then fails.
-        let again = error.kind() == ErrorKind::SourceChanged
-            && file.attempt + 1 < ATTEMPTS
-            && !self.finishing.load(Ordering::SeqCst)
-            && self.begin_again(file);
+        let again = may_help && file.attempt + 1 < ATTEMPTS && !self.finishing.load(Ordering::SeqCst) && self.begin_again(file);
         if again {
             self.retried(&file.header.path, error);
         } else {
@@ -245,4 +259,9 @@ impl Shared {
         }
         self.complete.store(true, Ordering::SeqCst);
     }
+}
+
+/// Checks that an open file is still what was read of it; answers with the crc64nvme that its store keeps, if it does.
+fn vouch(reader: &dyn Reader, entry: &Entry) -> Result<Option<u64>> {
+    if is_unchanged(reader, entry)? { reader.crc64nvme() } else { Err(changed(entry, "it changed while it was sent")) }
 }

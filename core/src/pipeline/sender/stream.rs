@@ -12,7 +12,7 @@ use crate::pipeline::sender::outstanding::{Tag, units};
 use crate::pipeline::sender::queue::Next;
 use crate::pipeline::sender::read::{Tagged, UnitReader};
 use crate::pipeline::sender::{PATIENCE, Shared};
-use crate::protocol::frame::{FrameHeader, FrameKind, crc32c};
+use crate::protocol::frame::{FrameHeader, FrameKind};
 use crate::protocol::message::{FileHeader, ItemKind};
 
 /// An idle stream says that it lives this often.
@@ -179,7 +179,6 @@ fn open(file: &FileHeader) -> Frame {
     let mut header = FrameHeader::empty(FrameKind::Open);
     header.file = file.file;
     header.length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
-    header.payload_crc32c = crc32c(&payload);
     Frame { header, payload: Some(Slab::detached(payload)) }
 }
 

@@ -95,7 +95,7 @@ pub struct Accepted {
     pub limits: Limits,
 }
 
-/// What a server allows a client.
+/// What a server allows a client, and has for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Limits {
@@ -108,6 +108,9 @@ pub struct Limits {
     /// Whether nothing may be changed below the server's root.
     #[n(2)]
     pub read_only: bool,
+    /// Whether no unfinished upload lies below the server's root: whatever this client uploads, nothing of it is there to resume.
+    #[cbor(n(3), skip_if = "std::ops::Not::not")]
+    pub fresh: bool,
 }
 
 /// The version in a hello, whatever else a hello of that version holds.

@@ -23,6 +23,12 @@ pub struct Have {
     /// The destination as the receiver resolved it, in the last part: for people.
     #[n(4)]
     pub resolved: Option<String>,
+    /// When each file of `present` was written, in nanoseconds since 1970, where that is all that the destination knows of times.
+    #[n(5)]
+    pub written: Option<Vec<i64>>,
+    /// In the last part: whether the receiver may hand back a file that its store could not write to the end, to be begun again.
+    #[n(6)]
+    pub hands_back: Option<bool>,
 }
 
 /// A file that an earlier attempt published, with the digests that it was published with.

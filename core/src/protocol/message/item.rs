@@ -41,6 +41,16 @@ pub struct FileHeader {
     /// Whether the source has holes.
     #[n(10)]
     pub sparse: bool,
+    /// The path in the sender's store, if the services copy the file between them: none of its bytes travel. Only within one process.
+    #[cbor(n(11), with = "minicbor::bytes")]
+    pub copy_from: Option<Vec<u8>>,
+}
+
+impl FileHeader {
+    /// Bytes of content that follow this header in a pack.
+    pub fn packed_length(&self) -> u64 {
+        if self.copy_from.is_some() { 0 } else { self.size }
+    }
 }
 
 /// The kind of an item.
@@ -74,6 +84,7 @@ impl FileHeader {
             crc64nvme: 0,
             blake3: None,
             sparse: false,
+            copy_from: None,
         }
     }
 }

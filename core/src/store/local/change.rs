@@ -9,9 +9,7 @@ use super::LocalStore;
 use super::facts::Kind;
 use super::place::Place;
 use crate::error::{Error, ErrorKind, Result};
-#[cfg(unix)]
-use crate::options::Overwrite;
-use crate::options::Symlinks;
+use crate::options::{Overwrite, Symlinks};
 use crate::path::RelativePath;
 use crate::store::Depth;
 
@@ -78,6 +76,28 @@ impl LocalStore {
             };
         };
         remove(&self.root.written(parent)?, Path::new(name), depth)
+    }
+
+    pub(super) fn rename_entry(&self, from: &Path, to: &Path, overwrite: Overwrite) -> io::Result<()> {
+        let root = || io::Error::new(io::ErrorKind::PermissionDenied, "it is the root of the endpoint");
+        let (from_parent, from_name) = from.parent().zip(from.file_name()).ok_or_else(root)?;
+        let (to_parent, to_name) = to.parent().zip(to.file_name()).ok_or_else(root)?;
+        let source = self.root.written(from_parent)?;
+        source.facts(Path::new(from_name), Symlinks::Keep)?;
+        let target = match self.root.written(to_parent) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.make_directory(to_parent)?;
+                self.root.written(to_parent)?
+            }
+            target => target?,
+        };
+        match overwrite {
+            Overwrite::Replace => source.rename(Path::new(from_name), &target, Path::new(to_name))?,
+            Overwrite::Never => source.rename_new(Path::new(from_name), &target, Path::new(to_name))?,
+        }
+        self.unsynced.note(from_parent);
+        self.unsynced.note(to_parent);
+        Ok(())
     }
 
     /// Flushes what was noted since the last flush.

@@ -17,6 +17,7 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use self::facts::Kind;
 use self::listing::Walk;
@@ -63,6 +64,24 @@ impl LocalStore {
         let place =
             Place::confined(root).map_err(|error| Error::io(format!("could not open the root `{}`", root.display()), &error))?;
         Ok(Self { root: place, shown: PathBuf::new(), symlinks, staging: Staging::new(), unsynced: Unsynced::default() })
+    }
+
+    /// Whether nothing is staged: no transfer that could be resumed, and none that goes on.
+    pub(crate) fn is_clear(&self) -> bool {
+        staging::is_clear(&self.root)
+    }
+
+    /// Gives an entry another name, replacing a file that stands there as the rule allows; directories above the new name are made.
+    pub fn rename(&self, from: &RelativePath, to: &RelativePath, overwrite: Overwrite) -> Result<()> {
+        let (local_from, local_to) = (self.checked(from)?, self.checked(to)?);
+        self.rename_entry(&local_from, &local_to, overwrite)
+            .map_err(|error| self.failed(&format!("rename to `{}`", self.show(to)), from, &error))
+    }
+
+    /// The keys of journals, of those that begin with `prefix`, whose partial files and journal were all written before `before`.
+    pub fn abandoned(&self, prefix: &str, before: SystemTime) -> Result<Vec<String>> {
+        staging::abandoned(&self.root, prefix, before)
+            .map_err(|error| Error::io("could not look for abandoned partial files", &error))
     }
 
     /// The path in the form of this system; the staging directory does not exist for callers.
@@ -115,7 +134,7 @@ impl LocalStore {
 
 impl Store for LocalStore {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { resumable: true, symlinks: cfg!(unix), random_writes: true, modified: true }
+        Capabilities { symlinks: cfg!(unix), ..Capabilities::LOCAL }
     }
 
     fn list(&self, path: &RelativePath, depth: Depth, prune: Prune) -> Result<Listing<'_>> {
@@ -189,7 +208,7 @@ impl Store for LocalStore {
         self.checked(path)?;
         Err(Error::new(ErrorKind::Unsupported, format!("could not create the link `{}`", self.show(path)))
             .with_cause("links need special rights on this system")
-            .with_hint("follow or skip symbolic links"))
+            .with_hint("follow or skip symbolic links: --symlinks follow, --symlinks skip"))
     }
 
     fn remove(&self, path: &RelativePath, depth: Depth) -> Result<()> {

@@ -50,7 +50,7 @@ impl LocalStore {
 
     /// Sets time and mode; from here on only the name is missing.
     fn finish(&self, publication: Publication) -> Result<Finished> {
-        let Publication { writer, metadata, overwrite } = publication;
+        let Publication { writer, metadata, overwrite, .. } = publication;
         let writer = writer.into_any().downcast::<LocalWriter>().map_err(|_| {
             Error::new(ErrorKind::InvalidInput, "could not publish a file").with_cause("its writer belongs to another store")
         })?;
@@ -83,19 +83,19 @@ impl LocalStore {
     /// Moves the file; directories are made only after the first attempt shows that they are missing.
     fn settle(&self, file: &Finished, parent: &RelativePath, name: &Path, parents: &mut Parents) -> io::Result<()> {
         let local = parent.to_local().map_err(|_| io::Error::from(io::ErrorKind::InvalidFilename))?;
-        let moved = parents.place(&self.root, parent, &local).and_then(|place| self.rename(file, &place, name));
+        let moved = parents.place(&self.root, parent, &local).and_then(|place| self.bring(file, &place, name));
         match moved {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.make_directory(&local)?;
                 // The root may be what was missing.
                 *parents = Parents::default();
-                parents.place(&self.root, parent, &local).and_then(|place| self.rename(file, &place, name))
+                parents.place(&self.root, parent, &local).and_then(|place| self.bring(file, &place, name))
             }
             moved => moved,
         }
     }
 
-    fn rename(&self, file: &Finished, place: &Place, name: &Path) -> io::Result<()> {
+    fn bring(&self, file: &Finished, place: &Place, name: &Path) -> io::Result<()> {
         let temporary = &file.writer.temporary;
         let moved = match file.overwrite {
             Overwrite::Replace => temporary.place.rename(&temporary.name, place, name),

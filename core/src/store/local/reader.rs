@@ -55,6 +55,10 @@ impl Reader for LocalReader {
     fn hole(&self, offset: u64) -> Option<u64> {
         hole(&self.file, offset)
     }
+
+    fn crc64nvme(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -9,12 +9,13 @@ use std::sync::Arc;
 #[cfg(unix)]
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
+use super::facts::Found;
 use super::place::{Mode, Place};
 use crate::error::{Error, ErrorKind, Result};
-#[cfg(unix)]
 use crate::options::Symlinks;
 use crate::path::RelativePath;
 
@@ -174,6 +175,33 @@ fn make(root: &Place, key: &str) -> io::Result<Place> {
 
 fn below(key: &str) -> PathBuf {
     [NAME, key].iter().collect()
+}
+
+/// The keys that begin with `prefix` below which nothing was written since `before`.
+pub(super) fn abandoned(root: &Place, prefix: &str, before: SystemTime) -> io::Result<Vec<String>> {
+    let keys = match root.entries(Path::new(NAME)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        keys => keys?,
+    };
+    let mut abandoned = Vec::new();
+    for found in keys {
+        let Some(key) = found?.name.to_str().map(str::to_owned).filter(|key| key.starts_with(prefix)) else { continue };
+        // One that cannot be looked at is left alone.
+        let Ok(mut files) = root.entries(&below(&key)) else { continue };
+        let is_old = |found: io::Result<Found>| {
+            let modified = found.ok()?.facts.ok()?.modified_ns?;
+            (super::facts::system_time(modified) < before).then_some(())
+        };
+        if files.all(|found| is_old(found).is_some()) {
+            abandoned.push(key);
+        }
+    }
+    Ok(abandoned)
+}
+
+/// Whether nothing is staged below a root.
+pub(super) fn is_clear(root: &Place) -> bool {
+    matches!(root.facts(Path::new(NAME), Symlinks::Keep), Err(error) if error.kind() == io::ErrorKind::NotFound)
 }
 
 /// Whether a path leads into the staging directory, which no client may name.

@@ -25,7 +25,7 @@ fn file(number: u32, size: u64) -> Arc<SourceFile> {
 }
 
 fn cut(chunk: u64) -> Cut {
-    Cut { chunk, parallelism: u16::MAX, concurrency: 4 }
+    Cut { chunk, parallelism: u16::MAX, concurrency: 4, one_by_one: false }
 }
 
 proptest! {
@@ -87,6 +87,42 @@ fn packs_go_first_once_listing_has_ended() {
 }
 
 #[test]
+fn one_by_one_a_file_that_was_begun_goes_before_larger_ones() {
+    let taken = |cut: Cut, count: usize| -> Vec<u32> {
+        let queue = Queue::default();
+        for (number, size) in [(1, 40 << 20), (2, 48 << 20)] {
+            queue.add_file(file(number, size), std::iter::once(0..size).collect());
+        }
+        let next = || match queue.take(cut, Duration::ZERO) {
+            Next::Unit(Unit::Chunk(file, _)) => file.header.file,
+            _ => panic!("there is work"),
+        };
+        (0..count).map(|_| next()).collect()
+    };
+    assert_eq!(taken(cut(16 << 20), 6), [2, 1, 2, 1, 2, 1]);
+    let one_by_one = Cut { one_by_one: true, ..cut(16 << 20) };
+    assert_eq!(taken(one_by_one, 6), [2, 2, 2, 1, 1, 1]);
+    assert_eq!(taken(Cut { parallelism: 2, ..one_by_one }, 4), [2, 2, 1, 1]);
+}
+
+#[test]
+fn one_by_one_what_was_put_back_of_a_file_goes_before_what_is_left_of_others() {
+    let queue = Queue::default();
+    for (number, size) in [(1, 40 << 20), (2, 48 << 20)] {
+        queue.add_file(file(number, size), std::iter::once(0..size).collect());
+    }
+    let next = || match queue.take(Cut { one_by_one: true, ..cut(16 << 20) }, Duration::ZERO) {
+        Next::Unit(Unit::Chunk(file, range)) => (file, range),
+        _ => panic!("there is work"),
+    };
+    let (first, range) = next();
+    let numbers: Vec<u32> = (0..3).map(|_| next().0.header.file).collect();
+    assert_eq!(numbers, [2, 2, 1]);
+    queue.put_back(Unit::Chunk(first, range.start + BLOCK..range.end));
+    assert_eq!(next().0.header.file, 2);
+}
+
+#[test]
 fn parallelism_bounds_the_chunks_of_one_file() {
     let queue = Queue::default();
     queue.add_file(file(1, 64 << 20), std::iter::once(0..64 << 20).collect());
@@ -102,7 +138,7 @@ fn parallelism_bounds_the_chunks_of_one_file() {
 fn half_of_what_is_left_goes_to_whoever_has_nothing_to_do() {
     let queue = Queue::default();
     let whole = 3 * BLOCK..10 * BLOCK + 5;
-    let shared = |file: &Arc<SourceFile>, rest: &Range<u64>| queue.share(file, rest.clone(), 2);
+    let shared = |file: &Arc<SourceFile>, rest: &Range<u64>| queue.share(file, rest.clone(), 2, BLOCK);
     let large = file(1, whole.end);
     assert_eq!(shared(&large, &whole), whole, "nobody waits");
     std::thread::scope(|scope| {
@@ -113,6 +149,7 @@ fn half_of_what_is_left_goes_to_whoever_has_nothing_to_do() {
         for last in [9 * BLOCK..10 * BLOCK, 9 * BLOCK..9 * BLOCK + 1] {
             assert_eq!(shared(&large, &last), last, "one block is not divided");
         }
+        assert_eq!(queue.share(&large, whole.clone(), 2, TAIL_CHUNK), whole, "the second half would be too short");
         large.in_flight.store(2, Ordering::Relaxed);
         assert_eq!(shared(&large, &whole), whole, "as many chunks of it as may be are in flight");
         large.in_flight.store(1, Ordering::Relaxed);

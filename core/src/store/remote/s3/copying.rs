@@ -1,0 +1,189 @@
+//! Copies that the service makes by itself, within a bucket or from one bucket to another.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use aws_sdk_s3::operation::head_object::HeadObjectOutput;
+use aws_sdk_s3::types::{ChecksumMode, MetadataDirective};
+use parking_lot::Mutex;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::describe::Properties;
+use super::sums::{Sum, parse_crc64nvme};
+use super::writing::Terms;
+use super::{Attempt, LIMITS, S3, describe};
+use crate::error::{Error, ErrorKind, Result};
+use crate::store::remote::{About, CopySource, Objects, Part, Patience, Upload};
+
+/// Bytes of a part of an object that is too large to be copied in one request.
+const PART: u64 = 512 << 20;
+/// Parts that the service copies at a time.
+const THREADS: usize = 8;
+const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
+
+/// Where a copy comes from, and what is there: all of it is copied in that state.
+struct Source<'a> {
+    place: CopySource<'a>,
+    head: HeadObjectOutput,
+}
+
+impl Source<'_> {
+    /// As the header `x-amz-copy-source` names it.
+    fn name(&self) -> String {
+        format!("{}/{}", self.place.bucket, utf8_percent_encode(self.place.key, PATH))
+    }
+
+    fn part(&self) -> u64 {
+        PART.max(self.place.size.div_ceil(LIMITS.most_parts))
+    }
+
+    fn range(&self, number: u32) -> Range<u64> {
+        let begin = u64::from(number - 1) * self.part();
+        begin..self.place.size.min(begin + self.part())
+    }
+}
+
+impl S3 {
+    /// Copies an object of another bucket, or of this one, and answers with its crc64nvme if the service tells it.
+    ///
+    /// The copy has the type, the encoding and the metadata of its source, and the modification time that `about` says.
+    pub(super) fn copy_from(
+        &self,
+        source: &CopySource<'_>,
+        key: &str,
+        about: &About,
+        patience: &Patience,
+    ) -> Result<Option<u64>> {
+        let head = self.described("read", source.bucket, source.key)?;
+        if describe::size(head.content_length()) != source.size {
+            return Err(Error::new(ErrorKind::SourceChanged, self.could_not("copy to", key))
+                .with_cause(format!("its source has no longer the {} bytes that were listed", source.size)));
+        }
+        let source = Source { place: *source, head };
+        if source.place.size <= LIMITS.largest_put {
+            return self.guarded("copy to", key, about.overwrite, |terms| self.copy_once(&source, key, about, terms));
+        }
+        let id = self.begin_with(key, &Properties::copied(&source.head, &about.metadata))?;
+        let upload = Upload { key: key.to_owned(), id, begun_ns: None };
+        let copied = self.copy_parts(&source, &upload, patience).and_then(|parts| self.complete(&upload, &parts, about));
+        if let Err(error) = copied {
+            // The first error counts; what cannot be given up now is left to `edt clean`.
+            let _ = self.abort(&upload);
+            return Err(error);
+        }
+        Ok(describe::crc64nvme(&self.described("stat", &self.bucket, key)?))
+    }
+
+    /// Describes an object of any bucket, with its checksum.
+    pub(super) fn described(&self, operation: &str, bucket: &str, key: &str) -> Attempt<HeadObjectOutput> {
+        let request = self
+            .client
+            .head_object()
+            .bucket(bucket)
+            .key(key)
+            .checksum_mode(ChecksumMode::Enabled)
+            .set_request_payer(self.payer.clone());
+        self.attempt(operation, key, request.send())
+    }
+
+    fn copy_once(&self, source: &Source<'_>, key: &str, about: &About, terms: Terms) -> Attempt<Option<u64>> {
+        let properties = Properties::copied(&source.head, &about.metadata);
+        let request = self
+            .client
+            .copy_object()
+            .copy_source(source.name())
+            .set_copy_source_if_match(source.head.e_tag.clone())
+            .bucket(&self.bucket)
+            .key(key)
+            .metadata_directive(MetadataDirective::Replace)
+            .set_metadata(Some(properties.metadata))
+            .set_content_type(properties.content_type)
+            .set_content_encoding(properties.content_encoding)
+            .set_content_language(properties.content_language)
+            .set_content_disposition(properties.content_disposition)
+            .set_cache_control(properties.cache_control)
+            .set_if_none_match(terms.condition)
+            .set_checksum_algorithm(terms.sum.algorithm().filter(|_| terms.sum == Sum::Crc64Nvme))
+            .set_request_payer(self.payer.clone());
+        let answer = self.attempt("copy to", key, request.send())?;
+        Ok(answer.copy_object_result().and_then(|copied| copied.checksum_crc64_nvme()).and_then(parse_crc64nvme))
+    }
+
+    /// Copies all parts, several at a time; each is tried again by itself, for what is copied need not be copied again.
+    fn copy_parts(&self, source: &Source<'_>, upload: &Upload, patience: &Patience) -> Result<Vec<Part>> {
+        let what = self.could_not("copy to", &upload.key);
+        let count = u32::try_from(source.place.size.div_ceil(source.part())).unwrap_or(u32::MAX);
+        let next = AtomicU32::new(1);
+        let copied = Mutex::new(Ok(Vec::new()));
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    while copied.lock().is_ok() {
+                        let number = next.fetch_add(1, Ordering::Relaxed);
+                        if number > count {
+                            return;
+                        }
+                        let part = patience.check(&what).and_then(|()| patience.run(|| self.copy_part(source, upload, number)));
+                        let mut copied = copied.lock();
+                        match (&mut *copied, part) {
+                            (Ok(parts), Ok(part)) => parts.push(part),
+                            (Ok(_), Err(error)) => *copied = Err(error),
+                            (Err(_), _) => {}
+                        }
+                    }
+                });
+            }
+        });
+        let mut parts: Vec<Part> = copied.into_inner()?;
+        parts.sort_by_key(|part| part.number);
+        Ok(parts)
+    }
+
+    fn copy_part(&self, source: &Source<'_>, upload: &Upload, number: u32) -> Result<Part> {
+        let operation = format!("copy part {number} to");
+        let range = source.range(number);
+        let request = self
+            .client
+            .upload_part_copy()
+            .copy_source(source.name())
+            .copy_source_range(format!("bytes={}-{}", range.start, range.end - 1))
+            .set_copy_source_if_match(source.head.e_tag.clone())
+            .bucket(&self.bucket)
+            .key(&upload.key)
+            .upload_id(&upload.id)
+            .part_number(number.cast_signed())
+            .set_request_payer(self.payer.clone());
+        let answer = self.attempt(&operation, &upload.key, request.send())?;
+        let copied = answer.copy_part_result();
+        let tag = copied.and_then(|part| part.e_tag()).ok_or_else(|| {
+            Error::new(ErrorKind::ConnectionLost, self.could_not(&operation, &upload.key)).with_cause("the service named no part")
+        })?;
+        let crc64nvme = copied.and_then(|part| part.checksum_crc64_nvme()).and_then(parse_crc64nvme);
+        Ok(Part { number, size: range.end - range.start, tag: tag.to_owned(), crc64nvme })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(size: u64) -> Source<'static> {
+        Source { place: CopySource { bucket: "b", key: "a b/c+d%", size }, head: HeadObjectOutput::builder().build() }
+    }
+
+    #[test]
+    fn a_source_is_named_as_a_path() {
+        assert_eq!(source(1).name(), "b/a%20b/c%2Bd%25");
+    }
+
+    #[test]
+    fn parts_cover_the_object_and_are_no_more_than_the_service_takes() {
+        for size in [6 << 30, 5_000_000_000_000, 48 << 40] {
+            let source = source(size);
+            let count = u32::try_from(size.div_ceil(source.part())).unwrap();
+            assert!(u64::from(count) <= LIMITS.most_parts && source.part() <= LIMITS.largest_put);
+            assert_eq!((source.range(1).start, source.range(count).end), (0, size));
+            assert!((1..count).all(|number| source.range(number).end == source.range(number + 1).start));
+        }
+    }
+}

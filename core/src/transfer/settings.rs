@@ -1,0 +1,65 @@
+//! What the options of a transfer come to: its policy, its first streams, and what both halves are told.
+
+use std::num::NonZeroU16;
+
+use crate::optimizer::Policy;
+use crate::options::{Digest, Fsync, Overwrite, RunMode, Selection, Symlinks, TransferOptions};
+use crate::protocol::message::{ReceiveOptions, Root, SendOptions};
+use crate::session::Work;
+
+/// The policy of the options within what a server and the stores at this side allow.
+pub(super) fn policy(options: &TransferOptions, work: &Work, allowed: u16) -> Policy {
+    let stores: Vec<_> = work.source.iter().chain(&work.destination).map(|store| store.capabilities()).collect();
+    let connections = stores.iter().filter_map(|store| store.connections).min().unwrap_or(u16::MAX);
+    let in_order = work.destination.as_ref().is_some_and(|store| !store.capabilities().random_writes);
+    let parallelism = options.parallelism.map_or(u16::MAX, NonZeroU16::get);
+    Policy {
+        parallelism: if in_order { 1 } else { parallelism },
+        pipelining: options.pipelining.unwrap_or(u16::MAX),
+        ..Policy::new(options.policy, options.max_streams.get().min(allowed).min(connections))
+    }
+}
+
+pub(super) fn send_options(options: &TransferOptions, roots: Vec<Root>) -> SendOptions {
+    SendOptions {
+        roots,
+        include: options.include.clone(),
+        exclude: options.exclude.clone(),
+        symlinks: match options.symlinks {
+            Symlinks::Keep => 0,
+            Symlinks::Follow => 1,
+            Symlinks::Skip => 2,
+        },
+        digest: u8::from(options.digest == Digest::Blake3),
+        chunk_size: options.chunk_size,
+        limit_rate: options.limit_rate,
+        congestion: options.congestion.clone(),
+        dry_run: options.run == RunMode::DryRun,
+        made_up: None,
+        times: 0,
+    }
+}
+
+pub(super) fn receive_options(options: &TransferOptions) -> ReceiveOptions {
+    ReceiveOptions {
+        file_name: None,
+        into: false,
+        selection: match options.selection {
+            Selection::All => 0,
+            Selection::Changed => 1,
+            Selection::Mirror => 2,
+        },
+        overwrite: u8::from(options.overwrite == Overwrite::Never),
+        fsync: match options.fsync {
+            Fsync::None => 0,
+            Fsync::File => 1,
+            Fsync::Full => 2,
+        },
+        digest: u8::from(options.digest == Digest::Blake3),
+        include: options.include.clone(),
+        exclude: options.exclude.clone(),
+        dry_run: options.run == RunMode::DryRun,
+        discard: false,
+        forget: false,
+    }
+}

@@ -1,0 +1,1 @@
+"""The client of Arrow Flight services behind `edt.flight`; only these modules need PyArrow."""
