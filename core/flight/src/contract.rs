@@ -203,14 +203,21 @@ pub struct FileFacts {
     pub version: String,
 }
 
-/// The `app_metadata` at the end of a stream of bytes that was read. It comes with a batch without rows: Go's reader ends in a
-/// panic on a message without a batch.
+/// The `app_metadata` of each row of bytes that is read, about the row; and at the end of a stream, with a batch without rows, about
+/// all of it: Go's reader ends in a panic on a message without a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReadEnd {
-    /// How many bytes the stream held.
+pub struct ReadSum {
+    /// How many bytes there are.
     pub bytes: u64,
     /// Their crc64nvme, 16 hexadecimal digits.
     pub crc64nvme: String,
+}
+
+impl ReadSum {
+    /// What is said of bytes with this digest.
+    pub fn of(bytes: u64, crc64nvme: u64) -> Self {
+        Self { bytes, crc64nvme: hex64(crc64nvme) }
+    }
 }
 
 /// What the service tells of a put while it goes on: bytes of one stream, or ranges of an upload.

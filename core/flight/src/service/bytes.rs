@@ -18,8 +18,7 @@ pub(super) use buffers::Buffers;
 use super::info::Reading;
 use super::root::{Opened, Root, changed, path};
 use crate::contract::{
-    Command, FileFacts, MODIFIED_KEY, PATH_KEY, ROW_BYTES, ReadEnd, SIZE_KEY, VERSION_KEY, bytes_schema, hex64, json, text,
-    version,
+    Command, FileFacts, MODIFIED_KEY, PATH_KEY, ROW_BYTES, ReadSum, SIZE_KEY, VERSION_KEY, bytes_schema, json, text, version,
 };
 
 /// Opens what a command names to read it as bytes.
@@ -72,7 +71,7 @@ fn schema_message(schema: &Schema) -> FlightData {
     generator.schema_to_bytes_with_dictionary_tracker(schema, &mut tracker, &IpcWriteOptions::default()).into()
 }
 
-/// The rows of a range, then an empty one with the digest of what was read.
+/// The rows of a range, each with its digest, then an empty one with the digest of all that was read.
 struct Rows {
     path: RelativePath,
     opened: Opened,
@@ -105,9 +104,15 @@ impl Rows {
         if self.opened.reader.read_at(self.at, data)? < length {
             return Err(changed(&self.path));
         }
-        self.crc64nvme = combine(self.crc64nvme, crc64nvme(data), length as u64);
+        let digest = crc64nvme(data);
+        self.crc64nvme = combine(self.crc64nvme, digest, length as u64);
         self.at += length as u64;
-        Ok(FlightData { data_header: layout::header(length)?, data_body: Bytes::from_owner(buffer), ..FlightData::default() })
+        Ok(FlightData {
+            data_header: layout::header(length)?,
+            data_body: Bytes::from_owner(buffer),
+            app_metadata: json(&ReadSum::of(length as u64, digest)).into(),
+            ..FlightData::default()
+        })
     }
 
     /// A file that was written while it was read may be neither what it was nor what it is.
@@ -116,7 +121,7 @@ impl Rows {
         if version(&self.opened.reader.stat()?) != self.opened.version {
             return Err(changed(&self.path));
         }
-        let end = ReadEnd { bytes: self.end - self.begin, crc64nvme: hex64(self.crc64nvme) };
+        let end = ReadSum::of(self.end - self.begin, self.crc64nvme);
         let (data_header, data_body) = layout::empty()?;
         Ok(FlightData { data_header, data_body, app_metadata: json(&end).into(), ..FlightData::default() })
     }

@@ -1,5 +1,6 @@
 //! Files read as bytes.
 
+use edt::pipeline::digest::crc64nvme;
 use edt_flight::contract::{self, Command, FileFacts, Form, ROW_BYTES};
 use futures_util::TryStreamExt as _;
 use futures_util::stream;
@@ -107,12 +108,14 @@ fn several_commands_are_answered_on_one_stream() {
         let call = world.raw().await.do_exchange(authorized(stream::iter(messages))).await.unwrap();
         call.into_inner().try_collect().await.unwrap()
     });
-    let ends: Vec<contract::ReadEnd> = answers
+    let sums: Vec<contract::ReadSum> = answers
         .iter()
         .filter(|answer| !answer.app_metadata.is_empty())
-        .map(|answer| contract::parse(&answer.app_metadata, "an end").unwrap())
+        .map(|answer| contract::parse(&answer.app_metadata, "a digest").unwrap())
         .collect();
-    assert_eq!(ends.iter().map(|end| end.bytes).collect::<Vec<_>>(), [first.len() as u64, second.len() as u64]);
+    let (one, two) = (first.len() as u64, second.len() as u64);
+    assert_eq!(sums.iter().map(|sum| sum.bytes).collect::<Vec<_>>(), [ROW_BYTES as u64, 1, one, two, two]);
+    assert_eq!(sums[2], contract::ReadSum::of(one, crc64nvme(&first)));
     let batches = arrow_flight::utils::flight_data_to_batches(&answers).unwrap();
     let (one, two) = batches.split_at(batches.iter().position(|batch| batch.num_rows() == 0).unwrap() + 1);
     assert!(joined(one, 0) == first && joined(two, 0) == second);

@@ -13,7 +13,7 @@ use arrow_flight::{Action, FlightClient, FlightData, FlightDescriptor, FlightInf
 use edt::ServeOptions;
 use edt::auth::identity::Identity;
 use edt::auth::secret::Secret;
-use edt_flight::contract::{self, Command, ReadEnd};
+use edt_flight::contract::{self, Command, ReadSum};
 use edt_flight::service::{FlightHandle, FlightServer};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
@@ -151,9 +151,8 @@ impl World {
     pub(crate) fn bytes(&self, command: &Command) -> Result<Vec<u8>, Status> {
         let begin = command.range.map_or(0, |[offset, _]| offset);
         let bytes = joined(&self.get(command)?, begin);
-        let end: ReadEnd = contract::parse(&self.messages(command)?.last().unwrap().app_metadata, "an end").unwrap();
-        let crc64nvme = contract::hex64(edt::pipeline::digest::crc64nvme(&bytes));
-        assert_eq!(end, ReadEnd { bytes: bytes.len() as u64, crc64nvme });
+        let end: ReadSum = contract::parse(&self.messages(command)?.last().unwrap().app_metadata, "an end").unwrap();
+        assert_eq!(end, ReadSum::of(bytes.len() as u64, edt::pipeline::digest::crc64nvme(&bytes)));
         Ok(bytes)
     }
 
