@@ -8,6 +8,8 @@ SHELL := bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# The profile in which the tests of the crates are compiled.
+export EDT_TEST_PROFILE ?= dev
 
 RUST := Cargo.toml Cargo.lock clippy.toml $(shell find core python benchmarks/path -name '*.rs' -o -name Cargo.toml -o -name '*.bin' -o -name '*.hex' 2>/dev/null)
 PACKAGE := pyproject.toml README.md $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed 2>/dev/null)
@@ -20,12 +22,10 @@ MYPY := $(BIN)/mypy --strict
 build: target/release/edt target/release/edt-path $(VENV)/.package $(VENV)/.simulator
 
 target/release/edt: $(RUST)
-	cargo build --release --locked -p edt-cli
-	@touch $@
+	cargo build --release --locked --workspace --bins
+	@touch $@ target/release/edt-path
 
-target/release/edt-path: $(RUST)
-	cargo build --release --locked -p edt-path
-	@touch $@
+target/release/edt-path: target/release/edt
 
 $(VENV)/.made:
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 10), "edt needs Python 3.10 or newer"'
@@ -60,7 +60,7 @@ demo: build
 	$(BIN)/python benchmarks/demo.py
 
 test: build lint endpoints flight-clients
-	cargo test --locked --workspace
+	cargo test --locked --workspace --profile $(EDT_TEST_PROFILE)
 	$(BIN)/python -m pytest tests --ignore=tests/long
 	cd simulator && ../$(BIN)/pytest
 

@@ -157,3 +157,15 @@ def test_a_peer_that_accepts_and_stays_silent_does_not_hold_the_client_for_ever(
         server.process.send_signal(signal.SIGCONT)
     assert outcome.code == 4, outcome.err
     assert str(server.port) in outcome.err
+
+
+def test_a_large_file_whose_name_is_taken_is_refused_before_it_is_sent(edt: Edt, server: Server, source: Path) -> None:
+    fill(source / "large", 64 * MIB, "large")
+    fill(server.root / "tree" / "large", 10, "precious")
+    before = contents(server.root / "tree")
+    options = ("--no-overwrite", "--limit-rate", "40MB")
+    outcome = edt.copy(*options, source, server.url("tree/"), expected=1)
+    report = outcome.events()[-1]
+    assert [failure["path"] for failure in report["failures"]] == ["large"]
+    assert report["totals"]["bytes_sent"] < 32 * MIB
+    assert contents(server.root / "tree") == before

@@ -23,7 +23,7 @@ use crate::pipeline::stop::{Stop, guarded};
 use crate::protocol::TransferId;
 use crate::protocol::message::{Direction, Key, Message, Meters, ReceiveOptions, SendOptions, Start, Tune};
 use crate::session::plant::CallerPlant;
-use crate::store::{Copier, Store};
+use crate::store::{Copier, RetryWatcher, Store};
 
 /// What a session moves, the same for every attempt.
 #[derive(Clone)]
@@ -144,6 +144,7 @@ impl Caller {
                     .with_hint("copy to this machine first, then on to the other server"));
             }
         }
+        tell_waits(work, &steering.account);
         let remote = remote.map(|dialer| (dialer, Arc::clone(&halves[0].1.sender)));
         Ok(Self {
             halves,
@@ -304,6 +305,18 @@ fn first_error(results: Vec<Result<()>>) -> Result<()> {
     // A closed channel only tells that the other side knows better.
     errors.sort_by_key(|error| error.kind() == ErrorKind::ConnectionLost);
     errors.into_iter().next().map_or(Ok(()), Err)
+}
+
+/// Has it told when a service at this side keeps a transfer waiting.
+fn tell_waits(work: &Work, account: &Arc<Account>) {
+    let watcher = |place: &'static str| -> RetryWatcher {
+        let account = Arc::clone(account);
+        Arc::new(move |error, wait| account.retried(place, error, u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
+    };
+    let (source, destination) = (watcher("a request to the source"), watcher("a request to the destination"));
+    work.source.iter().for_each(|store| store.watch(&source));
+    work.destination.iter().for_each(|store| store.watch(&destination));
+    work.copier.iter().for_each(|copier| copier.watch(&destination));
 }
 
 fn sender(work: &Work, store: &Arc<dyn Store>, control: &Control, account: Option<Arc<Account>>) -> Result<Half> {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +16,9 @@ from harness import ROOT
 
 @pytest.fixture(scope="session")
 def suite() -> Path:
-    """The test program of the core, as `cargo test --workspace` compiles it."""
-    command = ["cargo", "test", "--locked", "--no-run", "--message-format=json", "--workspace"]
+    """The test program of the core, as `make test` compiles it."""
+    profile = os.environ.get("EDT_TEST_PROFILE", "dev")
+    command = ["cargo", "test", "--locked", "--no-run", "--message-format=json", "--workspace", "--profile", profile]
     result = subprocess.run(
         [*command, "--test", "store_services"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=1800
     )

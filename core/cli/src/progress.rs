@@ -66,6 +66,8 @@ struct View {
     planned: Planned,
     sampled: Option<Sampled>,
     rate: Option<f64>,
+    /// Why nothing moves, if something is tried again and nothing has moved since.
+    trouble: Option<String>,
 }
 
 impl View {
@@ -77,7 +79,11 @@ impl View {
                 let newest = sampled.throughput.write;
                 self.rate = Some(self.rate.map_or(newest, |rate| rate + NEWEST * (newest - rate)));
                 self.sampled = Some(sampled.clone());
+                if newest > 0.0 {
+                    self.trouble = None;
+                }
             }
+            Event::Retried(retried) => self.trouble = Some(retried.cause.clone()),
             _ => return false,
         }
         true
@@ -119,6 +125,9 @@ impl View {
         if let Some(stage) = sampled.bottleneck {
             let _ = write!(text, "  limited by {}", stage.name());
         }
+        if let Some(cause) = &self.trouble {
+            let _ = write!(text, "  waiting: {}", terminal::printable(cause));
+        }
         text
     }
 }
@@ -139,7 +148,7 @@ fn duration(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use edt::event::{Stage, Totals};
+    use edt::event::{Retried, Stage, Totals};
     use edt::optimizer::{Buffers, PerStage};
 
     fn sampled(rate: f64, bytes_verified: u64) -> Event {
@@ -190,6 +199,17 @@ mod tests {
         let mut view = view(true);
         view.observe(&sampled(0.0, 500_000_000));
         assert!((view.rate.unwrap() - 87.5e6).abs() < 1.0);
+    }
+
+    #[test]
+    fn why_nothing_moves_is_shown_until_something_does() {
+        let mut view = view(true);
+        let retried = Retried { place: "a request".into(), cause: "the service answered 500".into(), wait_ms: 3000 };
+        view.observe(&Event::Retried(retried));
+        view.observe(&sampled(0.0, 500_000_000));
+        assert!(view.stages().ends_with("  waiting: the service answered 500"), "{}", view.stages());
+        view.observe(&sampled(1.0, 500_000_000));
+        assert!(!view.stages().contains("waiting"));
     }
 
     #[test]

@@ -69,7 +69,13 @@ pub trait Store: Send + Sync {
 
     /// Ends waiting, from any thread: calls that wait before a further attempt fail with [`crate::ErrorKind::Cancelled`] from now on.
     fn interrupt(&self) {}
+
+    /// Has longer waits before a further attempt told to `watcher` from now on.
+    fn watch(&self, _watcher: &RetryWatcher) {}
 }
+
+/// Told why a store waits before a further attempt, and for how long.
+pub type RetryWatcher = std::sync::Arc<dyn Fn(&crate::Error, std::time::Duration) + Send + Sync>;
 
 /// Asked for each directory of a listing: true leaves it out, with all below it.
 pub type Prune = std::sync::Arc<dyn Fn(&RelativePath) -> bool + Send + Sync>;
@@ -270,6 +276,9 @@ pub trait Copier: Send + Sync {
 
     /// Ends waiting, as [`Store::interrupt`] does.
     fn interrupt(&self) {}
+
+    /// As [`Store::watch`].
+    fn watch(&self, _watcher: &RetryWatcher) {}
 }
 
 /// Names a partial file across processes.

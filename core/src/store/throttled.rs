@@ -17,7 +17,9 @@ use crate::control::{Clock, SystemClock};
 use crate::error::Result;
 use crate::options::{Fsync, Overwrite};
 use crate::path::RelativePath;
-use crate::store::{Capabilities, Depth, Entry, Listing, Metadata, NewFile, Prune, Publication, Reader, Store, Writer};
+use crate::store::{
+    Capabilities, Depth, Entry, Listing, Metadata, NewFile, Prune, Publication, Reader, RetryWatcher, Store, Writer,
+};
 
 /// A thread that woke late may catch up this much; longer time in which nothing was asked for is not saved up. What a thread moves in a
 /// second exceeds its rate by no more than this share of it.
@@ -146,6 +148,10 @@ impl Store for ThrottledStore {
 
     fn interrupt(&self) {
         self.inner.interrupt();
+    }
+
+    fn watch(&self, watcher: &RetryWatcher) {
+        self.inner.watch(watcher);
     }
 }
 

@@ -12,7 +12,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Fsync, Overwrite};
 use crate::path::RelativePath;
 use crate::store::null::mix;
-use crate::store::{Capabilities, Depth, Entry, Listing, Metadata, NewFile, Prune, Publication, Reader, Store, Writer};
+use crate::store::{
+    Capabilities, Depth, Entry, Listing, Metadata, NewFile, Prune, Publication, Reader, RetryWatcher, Store, Writer,
+};
 
 /// What fails; the default is nothing.
 #[derive(Debug, Clone, Default)]
@@ -161,6 +163,10 @@ impl Store for FaultyStore {
 
     fn interrupt(&self) {
         self.inner.interrupt();
+    }
+
+    fn watch(&self, watcher: &RetryWatcher) {
+        self.inner.watch(watcher);
     }
 }
 

@@ -8,7 +8,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Fsync, Overwrite, TransferOptions};
 use crate::path::RelativePath;
 use crate::store::remote::{self, Opened, Purpose};
-use crate::store::{Capabilities, Depth, Entry, Listing, Metadata, NewFile, Prune, Publication, Reader, Store, Writer};
+use crate::store::{
+    Capabilities, Depth, Entry, Listing, Metadata, NewFile, Prune, Publication, Reader, RetryWatcher, Store, Writer,
+};
 
 /// Opens the service of a URL to write to. The root is there although nothing is in it, as that of a bucket is.
 pub fn open(url: &str) -> Result<Box<dyn Store>> {
@@ -98,5 +100,9 @@ impl Store for Below {
 
     fn interrupt(&self) {
         self.store.interrupt();
+    }
+
+    fn watch(&self, watcher: &RetryWatcher) {
+        self.store.watch(watcher);
     }
 }

@@ -7,7 +7,8 @@ use arrow_flight::{Criteria, FlightDescriptor, FlightInfo};
 use edt::options::{Fsync, Overwrite};
 use edt::path::RelativePath;
 use edt::store::{
-    Capabilities, Depth, Entry, EntryKind, Listing, Metadata, NewFile, Prune, Publication, Reader, Store, Times, Writer,
+    Capabilities, Depth, Entry, EntryKind, Listing, Metadata, NewFile, Prune, Publication, Reader, RetryWatcher, Store, Times,
+    Writer,
 };
 use edt::{Error, ErrorKind, Result};
 use tonic::Streaming;
@@ -189,5 +190,9 @@ impl Store for ForeignStore {
 
     fn interrupt(&self) {
         self.host.interrupt();
+    }
+
+    fn watch(&self, watcher: &RetryWatcher) {
+        self.host.patience.watch(watcher);
     }
 }

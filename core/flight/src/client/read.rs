@@ -64,13 +64,13 @@ struct RowBody {
 impl RowBody {
     /// Takes the next message; false at the end of the stream.
     fn receive(&mut self) -> Result<bool> {
-        match self.host.wait_for_message(&|| self.rows.what.clone(), self.stream.message())? {
-            Some(message) => self.rows.take(&message).map(|()| true),
-            None => {
-                self.lease.keep();
-                Ok(false)
-            }
-        }
+        let message = self.host.wait_for_message(&|| self.rows.what.clone(), self.stream.message())?;
+        let Some(message) = message else {
+            self.lease.keep();
+            return Ok(false);
+        };
+        self.rows.take(&message)?;
+        Ok(true)
     }
 }
 
@@ -118,7 +118,7 @@ impl Rows {
             return Ok(());
         }
         let told = contract::parse(&message.app_metadata, "a digest").map_err(|error| self.protocol(error))?;
-        match rows(message)?.try_into() {
+        match <[Row; 1]>::try_from(rows(message)?) {
             Ok([row]) => self.take_row(row, &told),
             Err(rows) if rows.is_empty() => {
                 self.end = Some(told);

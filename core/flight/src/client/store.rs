@@ -7,7 +7,8 @@ use edt::options::{Fsync, Overwrite};
 use edt::path::RelativePath;
 use edt::store::remote::{RangeReader, State, in_parallel};
 use edt::store::{
-    Capabilities, Depth, Entry, EntryKind, Listing, Metadata, NewFile, Prune, Publication, Reader, Store, Times, Writer,
+    Capabilities, Depth, Entry, EntryKind, Listing, Metadata, NewFile, Prune, Publication, Reader, RetryWatcher, Store, Times,
+    Writer,
 };
 use edt::{Error, ErrorKind, Result};
 use serde_json::Value;
@@ -148,5 +149,9 @@ impl Store for FlightStore {
 
     fn interrupt(&self) {
         self.host.interrupt();
+    }
+
+    fn watch(&self, watcher: &RetryWatcher) {
+        self.host.patience.watch(watcher);
     }
 }

@@ -8,6 +8,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::Frame;
+use crate::options::Overwrite;
 use crate::path::RelativePath;
 use crate::pipeline::digest::FileDigest;
 use crate::pipeline::journal::{BlockRecord, Record};
@@ -193,6 +194,7 @@ impl Shared {
     }
 
     fn begin(&self, header: FileHeader, path: RelativePath) -> Result<TargetFile> {
+        self.check_free(&path)?;
         let name = RelativePath::from_bytes(&header.path)?;
         let recovered = self.partials.take(&key::of_path(&name));
         let fits = recovered.filter(|recovered| {
@@ -227,6 +229,16 @@ impl Shared {
         let state = Mutex::new(FileState { ranges, digest });
         let writer = parking_lot::RwLock::new(Some(writer));
         Ok(TargetFile { header, path, number, state, writer, failed: AtomicBool::new(false), whole, recovered: continued })
+    }
+
+    /// Looks whether a name that must not be replaced is free, before many bytes are sent to it; publishing decides.
+    fn check_free(&self, path: &RelativePath) -> Result<()> {
+        if self.overwrite == Overwrite::Replace || self.store.stat(path).is_err() {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::AlreadyExists, format!("could not write `{path}`"))
+            .with_cause("the name is taken, and what is there shall not be replaced")
+            .with_hint("let it be replaced, or choose another destination"))
     }
 
     /// Removes a partial file that cannot be continued.

@@ -15,12 +15,13 @@ pub(super) use self::attempt::unless_interrupted;
 use self::pace::{Epoch, Pace, Turn};
 use crate::control::{Clock, SystemClock};
 use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::store::RetryWatcher;
 
 /// Further attempts after temporary failures of one request.
 const RETRIES: i32 = 5;
 
-/// The same while the service was never reached: more likely its name is wrong than that it is away.
-const FIRST_RETRIES: i32 = 2;
+/// The same while the service never answered: more likely its name or port is wrong than that it is away.
+const FIRST_RETRIES: i32 = 3;
 
 /// The first pause, and by how much the next are longer; the fifth comes to [`LONGEST_PAUSE`].
 const PAUSE_SECONDS: f64 = 0.1;
@@ -32,6 +33,9 @@ const LONGER_REFUSED: f64 = 2.0;
 
 /// From here on waits between larger things grow no more: 6 seconds.
 const MOST_RESTS: u32 = 6;
+
+/// From which pause on the wait is told to who watches: shorter ones are no news.
+const TOLD: Duration = Duration::from_secs(1);
 
 /// The time without any answer but refusals after which a throttled request is given up.
 const GIVE_UP: Duration = Duration::from_mins(5);
@@ -48,6 +52,7 @@ struct Shared {
     interrupted: AtomicBool,
     /// Wakes those who wait for an answer.
     interrupts: Notify,
+    watcher: Mutex<Option<RetryWatcher>>,
 }
 
 /// Whether another attempt may help. A source that has changed stays changed: only its transfer can begin again.
@@ -64,7 +69,7 @@ impl Patience {
 
     fn with_clock(clock: Box<dyn Clock>) -> Self {
         let (pace, interrupted, interrupts) = (Mutex::default(), AtomicBool::new(false), Notify::new());
-        Self { shared: Arc::new(Shared { clock, pace, interrupted, interrupts }) }
+        Self { shared: Arc::new(Shared { clock, pace, interrupted, interrupts, watcher: Mutex::default() }) }
     }
 
     /// Runs attempts until one succeeds or no further one may help.
@@ -90,12 +95,25 @@ impl Patience {
                 (silence.saturating_add(after) < GIVE_UP).then_some(after)
             } else {
                 failures += 1;
-                (failures <= self.retries(&error)).then(|| pause(LONGER, failures - 1))
+                (failures <= self.retries()).then(|| pause(LONGER, failures - 1))
             };
             let Some(pause) = pause else { return Err(error) };
+            self.tell(&error, pause);
             if self.wait(pause) {
                 return Err(cancelled(error.what()));
             }
+        }
+    }
+
+    /// Has longer waits told to `watcher` from now on.
+    pub fn watch(&self, watcher: &RetryWatcher) {
+        *self.shared.watcher.lock() = Some(Arc::clone(watcher));
+    }
+
+    fn tell(&self, error: &Error, pause: Duration) {
+        let watcher = self.shared.watcher.lock().clone();
+        if let Some(watcher) = watcher.filter(|_| pause >= TOLD) {
+            watcher(error, pause);
         }
     }
 
@@ -151,9 +169,8 @@ impl Patience {
         }
     }
 
-    fn retries(&self, error: &Error) -> i32 {
-        let reached = self.shared.pace.lock().answered_at().is_some();
-        if reached || error.kind() != ErrorKind::Unreachable { RETRIES } else { FIRST_RETRIES }
+    fn retries(&self) -> i32 {
+        if self.shared.pace.lock().answered_at().is_some() { RETRIES } else { FIRST_RETRIES }
     }
 
     /// Counts a refusal, and says for how long, from `begun` on, there was nothing else.
@@ -208,8 +225,24 @@ mod tests {
 
     #[test]
     fn a_host_that_never_answered_is_given_up_soon() {
-        let (count, took) = attempts(&patience(), &failure(ErrorKind::Unreachable));
-        assert!(count == 3 && took < Duration::from_secs(1), "{count} attempts in {took:?}");
+        for kind in [ErrorKind::Unreachable, ErrorKind::ConnectionLost] {
+            let (count, took) = attempts(&patience(), &failure(kind));
+            assert!(count == 4 && took < Duration::from_secs(2), "{count} attempts in {took:?}");
+        }
+    }
+
+    #[test]
+    fn long_waits_are_told_with_their_cause() {
+        let (patience, told) = (patience(), Arc::new(Mutex::new(Vec::new())));
+        let heard = Arc::clone(&told);
+        patience.watch(&(Arc::new(move |error: &Error, wait| heard.lock().push((error.kind(), wait))) as RetryWatcher));
+        patience.run(|| Ok(())).unwrap();
+        attempts(&patience, &failure(ErrorKind::ConnectionLost));
+        let told = told.lock();
+        assert!(
+            told.len() == 3 && told.iter().all(|(kind, wait)| *kind == ErrorKind::ConnectionLost && *wait >= TOLD),
+            "{told:?}"
+        );
     }
 
     #[test]

@@ -187,6 +187,10 @@ fn tables(path: &Path) -> Result<Vec<PathBuf>> {
     if found.is_empty() { refused("no Parquet or Arrow file is in it") } else { Ok(found) }
 }
 
+fn size(path: &Path) -> u64 {
+    path.metadata().map_or(0, |metadata| metadata.len())
+}
+
 fn read(path: &Path) -> Result<(SchemaRef, Batches)> {
     let failed = |cause: &(dyn std::error::Error + 'static)| file_error(path, "read", cause);
     let mut file = File::open(path).map_err(|cause| failed(&cause))?;
@@ -223,7 +227,7 @@ impl Job for Bring {
     }
 
     fn planned(&self) -> Vec<Made> {
-        self.files.iter().map(|(_, name)| Made { name: name.clone(), ..Made::default() }).collect()
+        self.files.iter().map(|(path, name)| Made { name: name.clone(), size: size(path), ..Made::default() }).collect()
     }
 
     /// Edt's own service publishes a table whole or not at all, so that a further attempt is safe. Another one may add what arrived twice.
@@ -236,8 +240,7 @@ impl Job for Bring {
     }
 
     fn finish(&self) -> Result<Vec<Made>> {
-        let size = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len());
-        Ok(self.files.iter().map(|(path, name)| Made { name: name.clone(), size: size(path), ..Made::default() }).collect())
+        Ok(self.planned())
     }
 
     fn abandon(&self) {}

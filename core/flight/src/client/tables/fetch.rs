@@ -215,9 +215,10 @@ impl Job for Fetch {
     }
 
     fn planned(&self) -> Vec<Made> {
-        let files = if self.target.is_one() { 1 } else { self.parts().max(1) };
+        // How the service's bytes divide over several files is not known.
+        let (files, size) = if self.target.is_one() { (1, self.bytes().unwrap_or(0)) } else { (self.parts().max(1), 0) };
         let name = |part| self.target.path(part).file_name().unwrap_or_default().to_string_lossy().into_owned();
-        (0..files).map(|part| Made { name: name(part), ..Made::default() }).collect()
+        (0..files).map(|part| Made { name: name(part), size, ..Made::default() }).collect()
     }
 
     fn carry_out(&self, part: usize, progress: &Progress) -> Result<()> {

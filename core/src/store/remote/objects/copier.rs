@@ -10,7 +10,7 @@ use crate::options::Overwrite;
 use crate::path::RelativePath;
 use crate::store::remote::state::State;
 use crate::store::remote::{About, CopySource, Objects, Purpose};
-use crate::store::{Copier, NewFile};
+use crate::store::{Copier, NewFile, RetryWatcher};
 
 /// What copies objects of the source's bucket into the bucket of `service`, which can.
 pub(in crate::store::remote) fn copier(service: impl Objects, source: &ServiceUrl) -> Arc<dyn Copier> {
@@ -36,5 +36,9 @@ impl Copier for ObjectCopier {
 
     fn interrupt(&self) {
         self.bucket.patience.interrupt();
+    }
+
+    fn watch(&self, watcher: &RetryWatcher) {
+        self.bucket.patience.watch(watcher);
     }
 }

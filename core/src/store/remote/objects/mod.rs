@@ -35,7 +35,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Fsync, Overwrite};
 use crate::path::RelativePath;
 use crate::store::{
-    Capabilities, Depth, Entry, EntryKind, Listing, Metadata, NewFile, Prune, Publication, Reader, Store, Times, Writer,
+    Capabilities, Depth, Entry, EntryKind, Listing, Metadata, NewFile, Prune, Publication, Reader, RetryWatcher, Store, Times,
+    Writer,
 };
 
 /// The longest key that services take.
@@ -325,5 +326,9 @@ impl Store for ObjectStore {
 
     fn interrupt(&self) {
         self.bucket.patience.interrupt();
+    }
+
+    fn watch(&self, watcher: &RetryWatcher) {
+        self.bucket.patience.watch(watcher);
     }
 }

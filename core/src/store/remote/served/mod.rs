@@ -29,7 +29,8 @@ use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::options::{Fsync, Overwrite};
 use crate::path::RelativePath;
 use crate::store::{
-    Capabilities, Depth, Entry, EntryKind, Listing, Metadata, NewFile, Prune, Publication, Reader, Store, Times, Writer,
+    Capabilities, Depth, Entry, EntryKind, Listing, Metadata, NewFile, Prune, Publication, Reader, RetryWatcher, Store, Times,
+    Writer,
 };
 
 pub use self::parallel::in_parallel;
@@ -173,6 +174,10 @@ impl Store for ServedStore {
 
     fn interrupt(&self) {
         self.host.interrupt();
+    }
+
+    fn watch(&self, watcher: &RetryWatcher) {
+        self.host.patience.watch(watcher);
     }
 }
 

@@ -18,7 +18,7 @@ use crate::store::remote::http::place::Form;
 use crate::store::remote::http::server::Server;
 use crate::store::remote::web::Answer;
 use crate::store::remote::{Patience, Served, served};
-use crate::store::{Copier, EntryKind, NewFile};
+use crate::store::{Copier, EntryKind, NewFile, RetryWatcher};
 
 /// What servers that fetch from others call themselves in the header `Server`.
 const FETCHING: [&str; 3] = ["dcache", "xrootd", "storm"];
@@ -86,6 +86,10 @@ impl Copier for Pull {
 
     fn interrupt(&self) {
         self.patience.interrupt();
+    }
+
+    fn watch(&self, watcher: &RetryWatcher) {
+        self.patience.watch(watcher);
     }
 }
 
