@@ -1,8 +1,8 @@
 """Does what Snakemake does with the objects of a storage plugin, and prints what it took as JSON.
 
-`snakemake_stage.py PLUGIN check|retrieve FOLDER SETTINGS QUERY COUNT`: the query holds `{n}`, for which 0 to COUNT-1 stand.
+`snakemake_stage.py PLUGIN check|retrieve FOLDER SETTINGS QUERY COUNT`: `{n}` in the query stands for 0 to COUNT-1.
 The calls and their order are those of Snakemake 9: it asks for one object after another, and retrieves those of a
-scheduling round in one task group.
+scheduling round in one turn of the event loop.
 """
 
 from __future__ import annotations
@@ -54,9 +54,7 @@ async def retrieve(objects: list[Any]) -> None:
         await found.managed_mtime()
         await found.managed_retrieve()
 
-    async with asyncio.TaskGroup() as group:
-        for found in objects:
-            group.create_task(each(found))
+    await asyncio.gather(*map(each, objects))
 
 
 if __name__ == "__main__":

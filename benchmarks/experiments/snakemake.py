@@ -74,8 +74,8 @@ def run(options: Options) -> Outcome:
         figures,
         options.scale,
         [
-            "Time begins when the plugin is loaded and ends with the last object. `http` asks the file server of Python, "
-            f"`s3` VersityGW. Plugins that pay for each object are asked for {CHECKED_OTHERS} "
+            "Time begins when the plugin is loaded and ends with the last object. `http` asks the file server of Python "
+            f"and `s3` VersityGW. Plugins that pay for each object are asked for {CHECKED_OTHERS} "
             "of the objects that `edt` is asked for, and what they would take for all is reckoned from that."
         ],
         points=points,
@@ -223,7 +223,16 @@ def edt_storage(place: Workplace, ends: Ends, folder: Path) -> Iterator[Storage]
 def http_storage(place: Workplace, ends: Ends, folder: Path) -> Iterator[Storage | None]:
     """A file server of Python's own."""
     port = free_port()
-    command = [sys.executable, "-m", "http.server", str(port), "--bind", ends.near.address, "--directory", folder]
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "http.server",
+        str(port),
+        "--bind",
+        ends.near.address,
+        "--directory",
+        folder,
+    ]
     server = Server(ends.near, command, port, place.path, place.environment)
     try:
         settings = {"allow_redirects": True}
@@ -264,9 +273,9 @@ def fs_storage(place: Workplace, ends: Ends, folder: Path) -> Iterator[Storage]:
 
 
 @contextmanager
-def path(**parameters: str) -> Iterator[Ends]:
+def path(**parameters: str | float) -> Iterator[Ends]:
     """An emulated path with these parameters."""
-    with emulated.Path.start("cloudlab", **parameters) as running:
+    with emulated.Path.start("cloudlab", schedule=None, **parameters) as running:
         near = End(running.near.address, tuple(running.command("near", [])))
         yield Ends(near, End(running.far.address, tuple(running.command("far", []))))
 
