@@ -74,8 +74,8 @@ def run(options: Options) -> Outcome:
         figures,
         options.scale,
         [
-            "Time begins when the plugin is loaded and ends with the last object. `http` asks the file server of Python "
-            f"and `s3` VersityGW. Plugins that pay for each object are asked for {CHECKED_OTHERS} "
+            "Time begins when the plugin is loaded and ends with the last object. `http` asks the file server of "
+            f"Python and `s3` VersityGW. Plugins that pay for each object are asked for {CHECKED_OTHERS} "
             "of the objects that `edt` is asked for, and what they would take for all is reckoned from that."
         ],
         points=points,
