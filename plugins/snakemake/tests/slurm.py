@@ -54,15 +54,9 @@ def running(scratch: Path) -> Iterator[dict[str, str]]:
     text = CONFIGURATION.format(host=host, folder=folder, ports=[free_port(), free_port()], cpus=os.cpu_count())
     (folder / "slurm.conf").write_text(text)
     environment = {"SLURM_CONF": str(folder / "slurm.conf")}
-    munge = ["munged", "--foreground", "--force", "--key-file", key, "--socket", folder / "munge.socket"]
-    munge += [
-        "--pid-file",
-        folder / "munge.pid",
-        "--log-file",
-        folder / "munge.log",
-        "--seed-file",
-        folder / "munge.seed",
-    ]
+    munge: list[str | Path] = ["munged", "--foreground", "--force", "--key-file", key]
+    for option, name in (("socket", "socket"), ("pid-file", "pid"), ("log-file", "log"), ("seed-file", "seed")):
+        munge += [f"--{option}", folder / f"munge.{name}"]
     with ExitStack() as stack:
         stack.enter_context(daemon(munge, environment))
         wait_until((folder / "munge.socket").exists, folder)

@@ -42,7 +42,7 @@ GROUPED = """
 
 @pytest.fixture
 def cluster(scratch: Path, workflow: Workflow) -> list[str]:
-    """Options for a cluster whose jobs run in directories of their own, with nothing in the environment but the path."""
+    """Options for a cluster whose jobs run in directories of their own, with nothing but the path set."""
     token = scratch / "token"
     token.write_text(workflow.server.edt.environment["EDT_TOKEN"])
     token.chmod(0o600)
