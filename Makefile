@@ -14,12 +14,14 @@ export EDT_TEST_PROFILE ?= dev
 RUST := Cargo.toml Cargo.lock clippy.toml $(shell find core python benchmarks/path -name '*.rs' -o -name Cargo.toml -o -name '*.bin' -o -name '*.hex' 2>/dev/null)
 PACKAGE := pyproject.toml README.md $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed 2>/dev/null)
 SIMULATOR := $(shell find simulator -name '*.cpp' -o -name '*.hpp' -o -name '*.py' -o -name '*.pyi' -o -name CMakeLists.txt -o -name pyproject.toml -o -name README.md 2>/dev/null)
+SNAKEMAKE := $(shell find plugins/snakemake -name '*.py' -o -name pyproject.toml -o -name README.md 2>/dev/null)
 # Each call of mypy takes files of one folder, because `conftest` exists in more than one.
 MYPY := $(BIN)/mypy --strict
+NEW_ENOUGH := $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 
 .PHONY: build demo endpoints flight-clients test test-long bench bench-full docs fmt lint clean
 
-build: target/release/edt target/release/edt-path $(VENV)/.package $(VENV)/.simulator
+build: target/release/edt target/release/edt-path $(VENV)/.package $(VENV)/.simulator $(VENV)/.snakemake
 
 target/release/edt: $(RUST)
 	cargo build --release --locked --workspace --bins
@@ -40,6 +42,11 @@ $(VENV)/.simulator: $(VENV)/.made $(SIMULATOR)
 # pip builds in place, so the wheel shares the compiled dependencies of the command line. The simulator comes first: training needs it.
 $(VENV)/.package: $(VENV)/.simulator $(RUST) $(PACKAGE)
 	$(BIN)/python -m pip install --quiet '.[dev,train]'
+	@touch $@
+
+# Snakemake 9 needs Python 3.11.
+$(VENV)/.snakemake: $(VENV)/.package $(SNAKEMAKE)
+	if $(NEW_ENOUGH); then $(BIN)/python -m pip install --quiet './plugins/snakemake[dev]'; fi
 	@touch $@
 
 # The servers that tests of other services' endpoints run against.
@@ -63,6 +70,7 @@ test: build lint endpoints flight-clients
 	cargo test --locked --workspace --profile $(EDT_TEST_PROFILE)
 	$(BIN)/python -m pytest tests --ignore=tests/long
 	cd simulator && ../$(BIN)/pytest
+	if $(NEW_ENOUGH); then cd plugins/snakemake && ../../$(BIN)/pytest; fi
 
 test-long: build
 	$(BIN)/python -m pytest tests/long
@@ -81,7 +89,7 @@ fmt: $(VENV)/.package
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-lint: $(VENV)/.package $(VENV)/.simulator
+lint: $(VENV)/.package $(VENV)/.simulator $(VENV)/.snakemake
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --workspace
@@ -96,6 +104,7 @@ lint: $(VENV)/.package $(VENV)/.simulator
 	$(MYPY) tests/flight
 	$(MYPY) examples/*.py
 	cd simulator && ../$(MYPY) edt_simulator && MYPYPATH=tests ../$(MYPY) tests benchmarks
+	if $(NEW_ENOUGH); then cd plugins/snakemake && ../../$(MYPY) snakemake_storage_plugin_edt && ../../$(MYPY) tests; fi
 	$(BIN)/stubtest --mypy-config-file pyproject.toml edt
 
 clean:

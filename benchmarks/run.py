@@ -35,6 +35,7 @@ EXPERIMENTS = {
     "s3": "s3",
     "sftp": "sftp",
     "flight": "flight",
+    "snakemake": "snakemake",
     "peers": "peers",
     "ablation": "ablation",
     "training": "training",

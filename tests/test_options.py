@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import EDT, MIB, Edt, Server, contents, fill, mixed_tree, snapshot
+from harness import EDT, MIB, Edt, Server, at_least, contents, fill, mixed_tree, snapshot
 from reset_proxy import ResetProxy
 
 
@@ -192,3 +192,68 @@ def test_a_congestion_control_is_chosen_or_refused_at_either_end(
         refused = edt.run("cp", "--congestion", "none-such", *ends)
         assert refused.code == 2
         assert "could not choose the congestion control `none-such`" in refused.err
+
+
+@pytest.mark.parametrize("direction", ["up", "down"])
+def test_only_listed_files_are_copied_and_a_missing_one_is_named(
+    edt: Edt, server: Server, source: Path, scratch: Path, direction: str
+) -> None:
+    origin, ends = source, (source, server.url("to"))
+    if direction == "down":
+        origin, ends = server.root, (server.url(), scratch / "to")
+    for name in ("a", "sub/b", "sub/deep/c", "other/d", "e*"):
+        fill(origin / name, 200_000, name)
+    (scratch / "list").write_text("a\nsub/\nnothing\n./e*\n")
+    outcome = edt.copy("--files-from", scratch / "list", *ends, expected=1)
+    there = (server.root if direction == "up" else scratch) / "to"
+    assert contents(there) == {name: digest for name, digest in contents(origin).items() if name[0] in "ase"}
+    failures = outcome.events()[-1]["failures"]
+    assert [(failure["path"], failure["kind"]) for failure in failures] == [("nothing", "not-found")]
+
+
+def test_with_sync_only_listed_files_that_changed_are_sent(
+    edt: Edt, server: Server, source: Path, scratch: Path
+) -> None:
+    for name in ("a", "b", "c"):
+        fill(source / name, 1000, name)
+    (scratch / "list").write_text("a\nb\n")
+    edt.copy("--sync", "--files-from", scratch / "list", source, server.url())
+    fill(source / "a", 2000, "new")
+    fill(source / "c", 2000, "new")
+    totals = edt.copy("--sync", "--files-from", scratch / "list", source, server.url()).totals()
+    assert (totals["files_done"], totals["files_skipped"]) == (1, 1)
+    assert sorted(contents(server.root)) == ["a", "b"]
+
+
+def test_thousands_of_files_are_listed_in_as_many_messages_as_it_takes(
+    edt: Edt, server: Server, source: Path, scratch: Path
+) -> None:
+    names = [f"{'long name ' * 20}{number}" for number in range(6000)]
+    for name in names:
+        (server.root / name).write_text("x")
+    (scratch / "list").write_text("\n".join(names))
+    totals = edt.copy("--files-from", scratch / "list", "--fsync", "none", server.url(), scratch / "to").totals()
+    assert totals["files_done"] == len(names)
+
+
+def test_a_mirror_of_listed_files_and_files_of_a_file_are_refused(edt: Edt, source: Path, scratch: Path) -> None:
+    fill(source / "a", 10, "a")
+    (scratch / "list").write_text("a\n")
+    mirror = edt.run("cp", "--sync", "--delete", "--files-from", scratch / "list", source, scratch / "to")
+    assert mirror.code == 2 and "mirror" in mirror.err
+    of_a_file = edt.run("cp", "--files-from", scratch / "list", source / "a", scratch / "to")
+    assert of_a_file.code == 2 and "no directory" in of_a_file.err
+
+
+def test_a_named_transfer_is_resumed_whatever_files_it_is_of(edt: Edt, server: Server, scratch: Path) -> None:
+    fill(server.root / "large", 40 * MIB, "large")
+    fill(server.root / "other", MIB, "other")
+    for number, names in enumerate(("large\n", "other\nlarge\n")):
+        (scratch / f"list-{number}").write_text(names)
+    words = ("--name", "one", server.url(), scratch / "to")
+    first = edt.start("cp", "--json", "--limit-rate", "20MB", "--files-from", scratch / "list-0", *words)
+    first.totals_until(at_least(16 * MIB))
+    first.kill()
+    totals = edt.copy("--files-from", scratch / "list-1", *words).totals()
+    assert totals["bytes_resumed"] > 4 * MIB
+    assert contents(scratch / "to") == contents(server.root)

@@ -147,6 +147,11 @@ fn service_sources(urls: &[&ServiceUrl], options: &TransferOptions) -> Result<So
             .with_cause("edt follows symbolic links of local directories and of edt servers alone")
             .with_hint("keep them, or leave them out with --symlinks skip"));
     }
+    if let ([url], Some(_)) = (urls, &options.files) {
+        // Of what was chosen it is told which is there.
+        let roots = vec![Root { path: remote::base(url)?.as_bytes().to_vec(), prefix: Vec::new() }];
+        return Ok(Sources::Here { store, roots, file_name });
+    }
     for url in urls {
         let path = remote::base(url)?;
         let name = path.name().unwrap_or_default().to_vec();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::optimizer::PolicyName;
+use crate::path::RelativePath;
 
 /// The lowest [`TransferOptions::worker_rate`], in bytes per second.
 const LEAST_WORKER_RATE: f64 = 100e3;
@@ -45,6 +46,12 @@ pub struct TransferOptions {
     pub chunk_size: Option<u64>,
     /// Time between two decisions; default `None`: 1 s, more on paths with a round trip over 50 ms.
     pub interval: Option<Duration>,
+    /// Files and whole directories below the source, which is a directory, that are copied: nothing else is looked at. One that is
+    /// missing is an item that failed. Default `None`: all are.
+    pub files: Option<Vec<RelativePath>>,
+    /// Names this transfer among those between the same endpoints: an attempt goes on where the last one of its name ended, whatever
+    /// `files` it chooses, and two at once are refused; default `None`: the chosen files tell transfers apart.
+    pub name: Option<String>,
     /// Patterns of which a file must match one to be copied; default none: all are.
     pub include: Vec<String>,
     /// Patterns of files and directories to leave out; default none. Excluding wins over including.
@@ -92,6 +99,8 @@ impl Default for TransferOptions {
             congestion: None,
             chunk_size: None,
             interval: None,
+            files: None,
+            name: None,
             include: Vec::new(),
             exclude: Vec::new(),
             selection: Selection::All,
@@ -144,6 +153,13 @@ impl TransferOptions {
         }
         if self.buffer < 4 << 20 {
             return bad("the buffer must be at least 4 MiB".to_owned());
+        }
+        if let Some(files) = &self.files {
+            if self.selection == Selection::Mirror {
+                return Err(Error::new(ErrorKind::InvalidInput, "a mirror cannot be of chosen files")
+                    .with_hint("leave out the chosen files, or copy what changed without removing anything"));
+            }
+            crate::plan::check_chosen(files)?;
         }
         crate::plan::Filter::new(&self.include, &self.exclude).map(|_| ())
     }

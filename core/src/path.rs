@@ -36,8 +36,13 @@ impl RelativePath {
 
     /// Normalises what a user wrote: leading, trailing and double slashes and `.` vanish; `..` is refused.
     pub fn from_user(text: &str) -> Result<Self> {
-        let names: Vec<&str> = text.split('/').filter(|name| !name.is_empty() && *name != ".").collect();
-        Self::from_bytes(names.join("/").as_bytes())
+        Self::from_user_bytes(text.as_bytes())
+    }
+
+    /// The same for a name that need not be text.
+    pub fn from_user_bytes(bytes: &[u8]) -> Result<Self> {
+        let names: Vec<&[u8]> = bytes.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".").collect();
+        Self::from_bytes(&names.join(&b'/'))
     }
 
     /// The bytes, components joined by `/`.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use minicbor::bytes::ByteVec;
 use parking_lot::Mutex;
 
 use crate::control::{self, Outcome, Settings, SystemClock};
@@ -21,7 +22,7 @@ use crate::pipeline::receiver::{Discard, Receiver, ReceiverParts};
 use crate::pipeline::sender::{Sender, SenderParts};
 use crate::pipeline::stop::{Stop, guarded};
 use crate::protocol::TransferId;
-use crate::protocol::message::{Direction, Key, Message, Meters, ReceiveOptions, SendOptions, Start, Tune};
+use crate::protocol::message::{Direction, Key, Message, Meters, ReceiveOptions, SendOptions, Start, Tune, parts};
 use crate::session::plant::CallerPlant;
 use crate::store::{Copier, RetryWatcher, Store};
 
@@ -33,6 +34,8 @@ pub(crate) struct Work {
     pub(crate) run: Key,
     pub(crate) send: SendOptions,
     pub(crate) receive: ReceiveOptions,
+    /// The files and directories below the only source that are moved; `None`: all.
+    pub(crate) files: Option<Arc<[RelativePath]>>,
     /// The store of the caller's source, if the source is on the caller's side.
     pub(crate) source: Option<Arc<dyn Store>>,
     /// The store of the destination, if it is on the caller's side.
@@ -51,8 +54,21 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// The message that begins a session of this work with a server.
-    pub(crate) fn start(&self) -> Message {
+    /// The messages that begin a session of this work with a server.
+    pub(crate) fn begin(&self) -> Vec<Message> {
+        let mut messages = Vec::new();
+        if let Some(files) = &self.files {
+            let names: Vec<ByteVec> = files.iter().map(|path| path.as_bytes().to_vec().into()).collect();
+            messages.extend(parts(&names, names.len()).map(|names| Message::Choose(names.to_vec())));
+            if names.is_empty() {
+                messages.push(Message::Choose(names));
+            }
+        }
+        messages.push(self.start());
+        messages
+    }
+
+    fn start(&self) -> Message {
         Message::Start(Start {
             direction: if self.source.is_some() { Direction::Upload } else { Direction::Download },
             transfer: self.transfer,
@@ -74,7 +90,7 @@ impl Work {
 
     /// Opens a session with a server, and begins this work there.
     pub(crate) fn call(&self, target: &Target, options: &TransferOptions) -> Result<Session> {
-        let opening = Opening { message: &self.start(), streams: self.first_streams };
+        let opening = Opening { messages: &self.begin(), streams: self.first_streams };
         client::connect(target, options, Some(opening))
     }
 }
@@ -88,7 +104,7 @@ pub(crate) struct Steering {
     pub(crate) clock: SystemClock,
 }
 
-/// Runs one session to its end; a server has been told [`Work::start`].
+/// Runs one session to its end; a server has been told [`Work::begin`].
 pub(crate) fn run(
     work: &Work,
     peer: Option<Session>,
@@ -324,6 +340,7 @@ fn sender(work: &Work, store: &Arc<dyn Store>, control: &Control, account: Optio
     let parts = SenderParts {
         store: Arc::clone(store),
         options: work.send.clone(),
+        files: work.files.clone(),
         mirror: work.receive.selection == 2,
         copied: work.copier.is_some(),
         one_by_one: work.destination.as_ref().is_some_and(publishes_by_request),
@@ -339,6 +356,7 @@ fn receiver(work: &Work, store: &Arc<dyn Store>, control: &Control, account: Opt
         store: Arc::clone(store),
         destination: work.base.clone(),
         options: work.receive.clone(),
+        files: work.files.clone(),
         transfer: work.transfer,
         control: Arc::clone(&control.sender),
         buffer: work.buffer,

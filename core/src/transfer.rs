@@ -26,6 +26,7 @@ use crate::path::RelativePath;
 use crate::pipeline::account::Account;
 use crate::pipeline::manifest::Manifest;
 use crate::pipeline::stop::Stop;
+use crate::plan::minimal;
 use crate::protocol::TransferId;
 use crate::protocol::message::{Key, MadeUp, ReceiveOptions, Root, SendOptions};
 use crate::report::Report;
@@ -115,6 +116,9 @@ impl Transfer {
         };
         crate::limits::raise_open_files();
         if let Some(job) = crate::store::remote::added::job(&self.sources, &self.destination, &self.options)? {
+            if self.options.files.is_some() {
+                return Err(Error::new(ErrorKind::Unsupported, "could not choose files of a table").with_hint("copy the whole table"));
+            }
             return self.start_job(job, agent);
         }
         let (events, receiver) = EventSender::channel();
@@ -183,6 +187,12 @@ impl Transfer {
         let contact = Waited::begin();
         let (source, roots, file_name) = match open::sources(&self.sources, options)? {
             Sources::Here { store, roots, file_name } => (Some(store), roots, file_name),
+            // Of what was chosen the server tells which is there.
+            Sources::There { target: server, mut roots } if options.files.is_some() => {
+                target = Some(server);
+                roots.iter_mut().for_each(|root| root.prefix.clear());
+                (None, roots, None)
+            }
             Sources::There { target: server, mut roots } => {
                 let session = client::connect(&server, options, None)?;
                 let name = name_roots(&session, &mut roots)?;
@@ -209,6 +219,7 @@ impl Transfer {
             return Err(Error::new(ErrorKind::InvalidInput, "several sources cannot be mirrored to one destination")
                 .with_hint("mirror each source to a directory of its own"));
         }
+        let files = self.chosen(&roots, file_name.as_deref())?;
         let services = [&source, &destination].into_iter().flatten().any(|store| !store.capabilities().flushes);
         let times = destination.as_ref().map_or(Times::Exact, |store| store.capabilities().times);
         // Memory is no storage.
@@ -225,6 +236,7 @@ impl Transfer {
                 ..receive_options(options)
             },
             copier: open::copier(&self.sources, &self.destination)?,
+            files: files.map(Arc::from),
             source: source.map(|store| open::throttled(store, rate)),
             destination: destination.map(|store| open::throttled(store, rate)),
             base,
@@ -234,11 +246,28 @@ impl Transfer {
             contact: if services { contact.time() } else { Duration::ZERO },
         };
         match (&peer, &target) {
-            (Some(session), _) => session.control.sender.send(&work.start())?,
+            (Some(session), _) => work.begin().iter().try_for_each(|message| session.control.sender.send(message))?,
             (None, Some(server)) => peer = Some(work.call(server, options)?),
             (None, None) => {}
         }
         Ok((work, target, peer))
+    }
+
+    /// What is chosen below the only source, which is a directory; `None`: all.
+    fn chosen(&self, roots: &[Root], file_name: Option<&[u8]>) -> Result<Option<Vec<RelativePath>>> {
+        let Some(files) = &self.options.files else { return Ok(None) };
+        let refused = |cause: &str| {
+            Err(Error::new(ErrorKind::InvalidInput, "could not choose files of the source")
+                .with_cause(cause)
+                .with_hint("name one directory as the source, and the files below it"))
+        };
+        if roots.len() > 1 {
+            return refused("there are several sources");
+        }
+        if file_name.is_some() || self.made_up.is_some() {
+            return refused("the source is no directory");
+        }
+        Ok(Some(minimal(files)))
     }
 
     /// Streams that the first decision asks for at least, as far as that is known before it is made.
@@ -255,7 +284,7 @@ impl Transfer {
         first.at_most(options.max_streams.get())
     }
 
-    /// The same for each attempt to copy the same sources to the same destination from this machine; random from memory to memory, where
+    /// The same for each attempt to copy the same (files of the same) sources to the same destination from this machine; random from memory to memory, where
     /// nothing could be gone on with.
     fn identifier(&self) -> Result<TransferId> {
         if self.made_up.is_some()
@@ -267,6 +296,11 @@ impl Transfer {
         hasher.update(machine().as_bytes());
         for endpoint in self.sources.iter().chain([&self.destination]) {
             hasher.update(&[0]).update(open::place_of(endpoint)?.as_bytes());
+        }
+        match (&self.options.name, &self.options.files) {
+            (Some(name), _) => _ = hasher.update(&[1]).update(name.as_bytes()),
+            (None, Some(files)) => minimal(files).iter().for_each(|path| _ = hasher.update(&[0, 2]).update(path.as_bytes())),
+            (None, None) => {}
         }
         let mut id = [0; 16];
         id.copy_from_slice(&hasher.finalize().as_bytes()[..16]);

@@ -54,6 +54,10 @@ class TransferOptions(ConnectOptions, total=False):
     """Bytes of a chunk; default what the path moves in 0.1 s, between 16 and 64 MiB."""
     interval: float | timedelta | None
     """Time between two decisions, in seconds; default 1 s, more on paths with a round trip over 50 ms."""
+    files: Sequence[Path] | None
+    """Files and directories below the source that are copied, nothing else is looked at; default all of it."""
+    name: str | None
+    """Name of the transfer: it goes on where the last of its name ended, whatever `files` that chose; default none."""
     include: Sequence[str]
     """Patterns of which a file must match one to be copied; default none: all are."""
     exclude: Sequence[str]

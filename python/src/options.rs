@@ -7,6 +7,7 @@ use std::time::Duration;
 use edt::endpoint::parse_size;
 use edt::optimizer::PolicyName;
 use edt::options::{Access, Digest, Fsync, Overwrite, Plain, RunMode, SecretSource, Selection, Symlinks};
+use edt::path::RelativePath;
 use edt::{ServeOptions, TransferOptions};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -59,6 +60,8 @@ fn set_tuning(options: &mut TransferOptions, name: &str, value: &Bound<'_, PyAny
 
 fn set_files(options: &mut TransferOptions, name: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
     match name {
+        "files" => options.files = optional(value, files)?,
+        "name" => options.name = value.extract()?,
         "include" => options.include = value.extract()?,
         "exclude" => options.exclude = value.extract()?,
         "selection" => {
@@ -116,6 +119,16 @@ fn set_serve(options: &mut ServeOptions, name: &str, value: &Bound<'_, PyAny>) -
 
 fn optional<T>(value: &Bound<'_, PyAny>, convert: impl Fn(&Bound<'_, PyAny>) -> PyResult<T>) -> PyResult<Option<T>> {
     if value.is_none() { Ok(None) } else { convert(value).map(Some) }
+}
+
+/// Takes relative paths; one text alone would be taken for its letters.
+fn files(value: &Bound<'_, PyAny>) -> PyResult<Vec<RelativePath>> {
+    let paths: Vec<PathBuf> = value.extract()?;
+    let relative = |path: &PathBuf| {
+        let name = edt::path::name_bytes(path.as_os_str()).ok_or_else(|| PyValueError::new_err("a name in it is not valid text"))?;
+        RelativePath::from_user_bytes(name).map_err(|error| PyValueError::new_err(error.to_string()))
+    };
+    paths.iter().map(relative).collect()
 }
 
 fn choice<T: Copy>(value: &Bound<'_, PyAny>, names: &[(&str, T)]) -> PyResult<T> {

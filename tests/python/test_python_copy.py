@@ -36,6 +36,24 @@ def test_several_sources_go_under_their_own_names(tree: Path, target: Path) -> N
     assert set(content(target)) == {"a.txt", "sub/b.bin", "sub/deep/c"}
 
 
+def test_only_chosen_files_are_copied(tree: Path, target: Path) -> None:
+    edt.copy(tree, target, files=["a.txt", Path("sub/deep")])
+    assert set(content(target)) == {"a.txt", "sub/deep/c"}
+    assert edt.copy(tree, target.with_name("nothing"), files=[]).totals.files_done == 0
+
+
+def test_a_chosen_file_that_is_missing_fails_alone(tree: Path, target: Path) -> None:
+    with pytest.raises(edt.TransferFailed) as caught:
+        edt.copy(tree, target, files=["a.txt", "nothing"])
+    assert [(failure.path, failure.kind) for failure in caught.value.report.failures] == [("nothing", "not-found")]
+    assert set(content(target)) == {"a.txt"}
+
+
+def test_one_text_is_no_list_of_files(tree: Path, target: Path) -> None:
+    with pytest.raises(TypeError, match="files"):
+        edt.copy(tree, target, files="a.txt")
+
+
 def test_a_path_object_is_no_url(tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("zero:7").write_bytes(b"a file of this name")

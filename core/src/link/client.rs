@@ -55,8 +55,8 @@ impl From<&Remote> for Target {
 /// What a session is opened for, if that is known beforehand: saying it at once saves a round trip.
 #[derive(Debug, Clone, Copy)]
 pub struct Opening<'a> {
-    /// The first message.
-    pub message: &'a Message,
+    /// The first messages.
+    pub messages: &'a [Message],
     /// Streams that will be dialled first.
     pub streams: FirstStreams,
 }
@@ -78,12 +78,12 @@ pub struct Session {
 }
 
 /// Opens a session. Plain on loopback, unless the target asks for TLS, and where the options allow plain anywhere; else under TLS, with
-/// the server's identity pinned once it has shown that it knows the secret. The message of `opening` has been sent when this returns. The
+/// the server's identity pinned once it has shown that it knows the secret. The messages of `opening` have been sent when this returns. The
 /// server's answer is not waited for: one that is full, for example, says so by [`Message::Fail`].
 pub fn connect(target: &Target, options: &TransferOptions, opening: Option<Opening>) -> Result<Session> {
     let secret = secret::find(&options.secret)?;
     let peer = target.name();
-    let first = opening.map_or_else(|| Ok(Vec::new()), |opening| control::encode(opening.message))?;
+    let first = opening.map_or(&[][..], |opening| opening.messages).iter().map(control::encode).collect::<Result<Vec<_>>>()?.concat();
     let (socket, rtt) = socket::connect(&target.host, target.port)?;
     let failed = |cause: &io::Error| failed(&peer, cause);
     let address = socket.peer_addr().map_err(|cause| failed(&cause))?;

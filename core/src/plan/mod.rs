@@ -1,7 +1,9 @@
 //! Planning: lists the sources as a stream, filters, and cuts files into units of work.
 
+mod chosen;
 pub mod filter;
 pub mod key;
 pub mod walk;
 
+pub(crate) use chosen::{check_chosen, minimal, walk_chosen};
 pub use filter::Filter;

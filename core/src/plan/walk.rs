@@ -26,7 +26,7 @@ pub struct Item {
 /// An item, or the name below the destination of what could not be read and why.
 pub type Found = std::result::Result<Item, (RelativePath, Error)>;
 
-type Stream<'a> = Box<dyn Iterator<Item = Found> + 'a>;
+pub(super) type Stream<'a> = Box<dyn Iterator<Item = Found> + 'a>;
 
 /// Walks all roots, one after the other. A root that does not exist, or a pattern that nothing matches, is an error at once.
 ///
@@ -36,7 +36,10 @@ pub fn walk<'a>(store: &'a dyn Store, roots: &[Root], filter: &Filter) -> Result
     let places = roots.iter().map(|root| find(store, root, filter)).collect::<Result<Vec<_>>>()?;
     let filter = filter.clone();
     Ok(places.into_iter().flat_map(move |place| match place {
-        Place::Entry { entry, prefix } if entry.kind == EntryKind::Directory => walk_tree(store, entry, prefix, &filter),
+        Place::Entry { entry, prefix } if entry.kind == EntryKind::Directory => {
+            let root = entry.path.clone();
+            walk_tree(store, entry, &root, &prefix, &filter)
+        }
         Place::Entry { entry, prefix } => {
             let name = entry.path.name().and_then(|name| RelativePath::from_bytes(name).ok()).unwrap_or_default();
             Box::new(filter.includes_file(&name).then(|| checked(entry, prefix)).into_iter())
@@ -63,16 +66,23 @@ fn find<'a>(store: &'a dyn Store, root: &Root, filter: &Filter) -> Result<Place<
     }
 }
 
-fn walk_tree<'a>(store: &'a dyn Store, entry: Entry, prefix: RelativePath, filter: &Filter) -> Stream<'a> {
-    let root = entry.path.clone();
+/// A directory, and what the filter wants of all that is below it. What is at `root` goes to `prefix`; the directory is it, or below it.
+pub(super) fn walk_tree<'a>(
+    store: &'a dyn Store,
+    entry: Entry,
+    root: &RelativePath,
+    prefix: &RelativePath,
+    filter: &Filter,
+) -> Stream<'a> {
     let (asked, pruned) = (filter.clone(), root.clone());
     let prune: Prune = Arc::new(move |path| path.strip_prefix(&pruned).is_some_and(|below| asked.prunes(&below)));
-    let listing = match store.list(&root, Depth::Tree, prune) {
+    let destination = prefix.join(&entry.path.strip_prefix(root).unwrap_or_default());
+    let listing = match store.list(&entry.path, Depth::Tree, prune) {
         Ok(listing) => listing,
-        Err(error) => return Box::new(std::iter::once(Err((prefix, error)))),
+        Err(error) => return Box::new(std::iter::once(Err((destination, error)))),
     };
-    let itself = std::iter::once(Ok(Item { entry, destination: prefix.clone() }));
-    Box::new(itself.chain(place_all(listing, root, prefix, filter.clone())))
+    let itself = std::iter::once(Ok(Item { entry, destination }));
+    Box::new(itself.chain(place_all(listing, root.clone(), prefix.clone(), filter.clone())))
 }
 
 /// Gives what a listing yields its destination, as far as the filter wants it.
@@ -100,7 +110,7 @@ fn place_all<'a>(
     })
 }
 
-fn checked(entry: Entry, destination: RelativePath) -> Found {
+pub(super) fn checked(entry: Entry, destination: RelativePath) -> Found {
     if entry.kind == EntryKind::Other {
         let error = Error::new(ErrorKind::Unsupported, format!("could not copy `{}`", entry.path))
             .with_cause("a device, socket or pipe is not copied")

@@ -9,6 +9,7 @@ mod item;
 mod meters;
 mod parts;
 
+use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -17,7 +18,7 @@ use crate::protocol::TransferId;
 pub use failed::{Failed, ItemFailed};
 pub use files::{Answer, Request, WireEntry};
 pub use have::{DoneKey, Have, PartialFile};
-pub use item::{FileHeader, ItemKind};
+pub use item::{FileHeader, ItemKind, Skipped};
 pub use meters::{Meters, StageMeters, TcpMeters, Tune};
 pub use parts::parts;
 
@@ -86,6 +87,10 @@ pub enum Message {
     /// Caller: it has heard `Complete`; nothing needs to be kept for another attempt.
     #[n(18)]
     Goodbye,
+    /// Caller, in as many parts as needed before `Start`: the files and directories below its only root that it moves; nothing else of
+    /// the source is looked at.
+    #[n(19)]
+    Choose(#[n(0)] Vec<ByteVec>),
 }
 
 /// 16 bytes of BLAKE3 that stand for a path, or a path with what identifies its content.
@@ -302,33 +307,6 @@ pub struct Complete {
     /// Failures of the last steps: directory metadata, removals.
     #[n(1)]
     pub failed: Vec<ItemFailed>,
-}
-
-/// A file that needs no bytes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
-#[cbor(map)]
-pub struct Skipped {
-    /// Its name below the destination.
-    #[cbor(n(0), with = "minicbor::bytes")]
-    pub path: Vec<u8>,
-    /// Its size in bytes.
-    #[n(1)]
-    pub size: u64,
-    /// Whether it would be sent if this were no dry run.
-    #[n(2)]
-    pub wanted: bool,
-    /// Modification time, nanoseconds since 1970.
-    #[n(3)]
-    pub modified_ns: Option<i64>,
-    /// Unix permission bits.
-    #[n(4)]
-    pub mode: Option<u32>,
-    /// crc64nvme of its content, if an earlier attempt of this transfer published it.
-    #[n(5)]
-    pub crc64nvme: Option<u64>,
-    /// BLAKE3 of its content, likewise.
-    #[cbor(n(6), with = "minicbor::bytes")]
-    pub blake3: Option<[u8; 32]>,
 }
 
 impl Message {

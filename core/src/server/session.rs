@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::RecvTimeoutError;
+use minicbor::bytes::ByteVec;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::acceptor::ControlSession;
@@ -15,6 +16,7 @@ use crate::path::RelativePath;
 use crate::pipeline::half::Half;
 use crate::pipeline::receiver::{Discard, Receiver, ReceiverParts};
 use crate::pipeline::sender::{Sender, SenderParts};
+use crate::plan::check_chosen;
 use crate::protocol::message::{Direction, MadeUp, Message, SendOptions, Start, Tune};
 use crate::server::{Shared, leaving};
 use crate::store::Store;
@@ -34,20 +36,34 @@ pub(super) fn refuse(control: &Control, error: &Error) -> Result<()> {
     Err(error.clone())
 }
 
+/// Adds what a caller chose for the transfer that it will begin.
+fn choose(chosen: &mut Vec<RelativePath>, names: &[ByteVec]) -> Result<()> {
+    for name in names {
+        chosen.push(RelativePath::from_bytes(name)?);
+    }
+    check_chosen(chosen.iter())
+}
+
 impl Shared {
     /// Serves one caller until it leaves, its transfer ends, or the server does.
     pub(super) fn session(&self, session: &ControlSession) -> Result<()> {
         self.registry.add(session.session);
         tracing::info!(peer = %session.peer, "a session began");
         let control = &session.control;
+        let mut chosen = None;
         loop {
             match control.receiver.recv_timeout(Duration::from_millis(200)) {
                 Ok(Message::Start(start)) => {
-                    let outcome = self.transfer(session, &start);
+                    let outcome = self.transfer(session, &start, chosen);
                     if let Err(error) = &outcome {
                         let _ = control.sender.send(&Message::Fail(error.into()));
                     }
                     return outcome;
+                }
+                Ok(Message::Choose(names)) => {
+                    if let Err(error) = choose(chosen.get_or_insert_default(), &names) {
+                        return refuse(control, &error);
+                    }
                 }
                 Ok(Message::Request(request)) => self.answer(control, request)?,
                 Ok(other) => return refuse(control, &crate::pipeline::sender::unexpected(&other)),
@@ -58,7 +74,8 @@ impl Shared {
         }
     }
 
-    fn transfer(&self, session: &ControlSession, start: &Start) -> Result<()> {
+    fn transfer(&self, session: &ControlSession, start: &Start, chosen: Option<Vec<RelativePath>>) -> Result<()> {
+        let files = chosen.map(Arc::from);
         let half = match start.direction {
             Direction::Upload => {
                 // What is thrown away changes nothing.
@@ -66,9 +83,9 @@ impl Shared {
                     self.writable()?;
                 }
                 self.registry.supersede(start.transfer, start.run)?;
-                Half::Receiver(Arc::new(self.receiver(start, &session.control.sender)?))
+                Half::Receiver(Arc::new(self.receiver(start, files, &session.control.sender)?))
             }
-            Direction::Download => Half::Sender(Arc::new(self.sender(start, &session.control.sender)?)),
+            Direction::Download => Half::Sender(Arc::new(self.sender(start, files, &session.control.sender)?)),
         };
         half.tune(&self.bounded_tune(start.tune));
         let transfer = (start.direction == Direction::Upload).then_some((start.transfer, start.run));
@@ -141,7 +158,7 @@ impl Shared {
             .with_hint("ask its operator to start it without --read-only"))
     }
 
-    fn receiver(&self, start: &Start, control: &ControlSender) -> Result<Receiver> {
+    fn receiver(&self, start: &Start, files: Option<Arc<[RelativePath]>>, control: &ControlSender) -> Result<Receiver> {
         let store: Arc<dyn Store> = if start.receive.discard {
             Arc::new(NullStore::new())
         } else {
@@ -151,6 +168,7 @@ impl Shared {
             store,
             destination: RelativePath::from_bytes(&start.destination)?,
             options: start.receive.clone(),
+            files,
             transfer: start.transfer,
             control: Arc::clone(control),
             buffer: start.buffer.min(self.options.buffer),
@@ -160,11 +178,12 @@ impl Shared {
         }))
     }
 
-    fn sender(&self, start: &Start, control: &ControlSender) -> Result<Sender> {
+    fn sender(&self, start: &Start, files: Option<Arc<[RelativePath]>>, control: &ControlSender) -> Result<Sender> {
         start.send.congestion.as_deref().map_or(Ok(()), check_congestion)?;
         Sender::new(SenderParts {
             store: self.source(&start.send)?,
             options: start.send.clone(),
+            files,
             mirror: start.receive.selection == 2,
             copied: false,
             one_by_one: false,

@@ -95,6 +95,7 @@ fn session_messages() -> Vec<(&'static str, Message)> {
         ("close-kept", Message::Close(vec![5], Some(0x0123_4567_89ab_cdef))),
         ("start-congestion", Message::Start(start_with_congestion())),
         ("start-memory", Message::Start(start_from_memory_to_memory())),
+        ("choose", Message::Choose(vec![b"a/b".to_vec().into(), b"c\xff".to_vec().into()])),
     ]
 }
 

@@ -10,7 +10,7 @@ use edt::TransferOptions;
 use edt::optimizer::{self, PolicyName};
 use edt::options::{Digest, Fsync, Overwrite, RunMode, Selection, Symlinks};
 
-use super::{ConnectArgs, values};
+use super::{ConnectArgs, chosen, values};
 use crate::exit::EXIT_CODES;
 
 const EXAMPLES: &str = "\
@@ -23,6 +23,7 @@ what is missing.
 Examples:
   edt cp results/ edt://host/results/
   edt cp --sync --exclude '*.tmp' data/ edt://host/data/
+  edt cp --files-from runs.txt edt://host/runs/ runs/
   edt cp --limit-rate 800Mbit edt://host/archive/ archive/";
 
 // Each flag of the command line is a bool.
@@ -72,6 +73,12 @@ pub(crate) struct CopyArgs {
     /// Seconds between two decisions (default: 1, more where the round trip exceeds 50 ms)
     #[arg(long, value_name = "SECONDS", value_parser = values::seconds, help_heading = "Tuning")]
     pub(crate) interval: Option<Duration>,
+    /// Copy only the files and directories that FILE (`-`: standard input) lists, one a line, relative to SRC (default: all of SRC)
+    #[arg(long, value_name = "FILE", help_heading = "Selection")]
+    pub(crate) files_from: Option<PathBuf>,
+    /// Name of this transfer: it goes on where the last one of its name between SRC and DST ended, whatever files that chose (default: none)
+    #[arg(long, value_name = "NAME", help_heading = "Selection")]
+    pub(crate) name: Option<String>,
     /// Copy only files that match PATTERN; may be repeated (default: all files)
     #[arg(long, value_name = "PATTERN", help_heading = "Selection")]
     pub(crate) include: Vec<String>,
@@ -141,6 +148,8 @@ impl CopyArgs {
             congestion: self.congestion.clone(),
             chunk_size: self.chunk_size,
             interval: self.interval,
+            files: self.files_from.as_deref().map(chosen::files).transpose()?,
+            name: self.name.clone(),
             include: self.include.clone(),
             exclude: self.exclude.clone(),
             selection: self.selection(),

@@ -1,5 +1,6 @@
 //! The arguments of every command. What they mean is said here once: help, completions and man pages come from these definitions.
 
+mod chosen;
 mod connect;
 mod copy;
 mod explore;

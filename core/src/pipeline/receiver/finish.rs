@@ -240,6 +240,7 @@ mod tests {
             store,
             destination: RelativePath::root(),
             options: ReceiveOptions::default(),
+            files: None,
             transfer: TransferId([1; 16]),
             control,
             buffer: 8 << 20,

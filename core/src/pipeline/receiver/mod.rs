@@ -53,6 +53,8 @@ pub(crate) struct ReceiverParts {
     /// The destination as the caller named it, in the store.
     pub(crate) destination: RelativePath,
     pub(crate) options: ReceiveOptions,
+    /// What the sender was told to send below the destination; `None`: all of its sources.
+    pub(crate) files: Option<Arc<[RelativePath]>>,
     pub(crate) transfer: TransferId,
     pub(crate) control: ControlSender,
     /// Bytes of the buffer.
@@ -86,6 +88,7 @@ pub(crate) struct Shared {
     store: Arc<dyn Store>,
     capabilities: Capabilities,
     options: ReceiveOptions,
+    chosen: Option<Arc<[RelativePath]>>,
     fsync: Fsync,
     overwrite: Overwrite,
     digest: Digest,
@@ -145,6 +148,7 @@ impl Receiver {
             capabilities: parts.store.capabilities(),
             store: parts.store,
             options: parts.options,
+            chosen: parts.files,
             control: parts.control,
             account: parts.account,
             copier: parts.copier,

@@ -14,7 +14,7 @@ use crate::pipeline::ranges::Ranges;
 use crate::pipeline::receiver::Shared;
 use crate::plan::key;
 use crate::protocol::message::{DoneKey, Have, Key, Message, PartialFile, parts};
-use crate::store::{Depth, EntryKind, NewFile, Partial, Times, Writer};
+use crate::store::{Depth, EntryKind, Listing, NewFile, Partial, Times, Writer};
 
 const KEYS_PER_MESSAGE: usize = 8192;
 
@@ -184,28 +184,35 @@ impl Shared {
         }
     }
 
+    /// Tells which files stand at the destination, of those that the sender may send.
     fn tell_present(&self, base: &RelativePath) -> Result<()> {
-        let nothing = std::sync::Arc::new(|_: &RelativePath| false);
-        let listing = match self.store.list(base, Depth::Tree, nothing) {
-            Ok(listing) => listing,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error),
-        };
         let times = self.capabilities.times;
-        let tell = |present: Vec<Key>, written: Vec<i64>| {
-            let written = (times == Times::Written).then_some(written);
-            self.tell(Have { present, written, ..Have::default() })
+        let tell = |present: &mut Vec<Key>, written: &mut Vec<i64>| {
+            let (present, written) = (std::mem::take(present), std::mem::take(written));
+            self.tell(Have { present, written: (times == Times::Written).then_some(written), ..Have::default() })
         };
+        let places = self.chosen.as_ref().map_or_else(|| vec![base.clone()], |files| files.iter().map(|path| base.join(path)).collect());
         let (mut present, mut written) = (Vec::new(), Vec::new());
-        for entry in listing.flatten().filter(|entry| entry.kind == EntryKind::File) {
-            let path = entry.path.strip_prefix(base).unwrap_or_default();
-            present.push(key::of_content(&path, entry.size, entry.modified_ns, times));
-            written.push(entry.modified_ns.unwrap_or(i64::MIN));
-            if present.len() >= KEYS_PER_MESSAGE {
-                tell(std::mem::take(&mut present), std::mem::take(&mut written))?;
+        for place in places {
+            for entry in self.standing_at(&place)?.flatten().filter(|entry| entry.kind == EntryKind::File) {
+                let path = entry.path.strip_prefix(base).unwrap_or_default();
+                present.push(key::of_content(&path, entry.size, entry.modified_ns, times));
+                written.push(entry.modified_ns.unwrap_or(i64::MIN));
+                if present.len() >= KEYS_PER_MESSAGE {
+                    tell(&mut present, &mut written)?;
+                }
             }
         }
-        tell(present, written)
+        tell(&mut present, &mut written)
+    }
+
+    /// What stands at a place of the destination, which may be nothing.
+    fn standing_at(&self, place: &RelativePath) -> Result<Listing<'_>> {
+        let nothing = std::sync::Arc::new(|_: &RelativePath| false);
+        match self.store.list(place, Depth::Tree, nothing) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Box::new(std::iter::empty())),
+            listing => listing,
+        }
     }
 
     fn verify(&self, partial: &RecoveredFile) -> Result<Verified> {

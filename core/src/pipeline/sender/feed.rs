@@ -12,7 +12,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::RelativePath;
 use crate::pipeline::sender::queue::{PackItem, SourceFile};
 use crate::pipeline::sender::{Pending, Shared};
-use crate::plan::{key, walk};
+use crate::plan::walk::Found;
+use crate::plan::{key, walk, walk_chosen};
 use crate::protocol::message::{DoneKey, FileHeader, Have, ItemKind, Key, Listed, Message, Skipped, parts};
 use crate::store::{Entry, EntryKind, Times};
 
@@ -107,7 +108,7 @@ impl<'a> Feed<'a> {
     /// Lists and feeds until all is listed or the sender stops; an error means that a source as a whole cannot be listed.
     pub(crate) fn run(mut self) -> Result<()> {
         let shared = self.shared;
-        for found in walk::walk(shared.store.as_ref(), &shared.options.roots, &shared.filter)? {
+        for found in planned(shared)? {
             if shared.stop.is_set() {
                 return Ok(());
             }
@@ -223,6 +224,17 @@ impl<'a> Feed<'a> {
             shared.send(&Message::Keep(kept.to_vec()));
         }
         shared.listed(self.listed);
+    }
+}
+
+/// What is to be sent: all of the roots, or what was chosen below the only one.
+fn planned(shared: &Shared) -> Result<Box<dyn Iterator<Item = Found> + '_>> {
+    let (store, roots) = (shared.store.as_ref(), &shared.options.roots);
+    match (&shared.files, roots.as_slice()) {
+        (None, _) => Ok(Box::new(walk::walk(store, roots, &shared.filter)?)),
+        (Some(files), [root]) => Ok(Box::new(walk_chosen(store, root, files, &shared.filter)?)),
+        (Some(_), _) => Err(Error::new(ErrorKind::InvalidInput, "files can be chosen of one source only")
+            .with_hint("name one directory as the source, and the files below it")),
     }
 }
 

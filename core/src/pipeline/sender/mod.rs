@@ -19,6 +19,7 @@ use crate::buffer::{Budget, Slab, SlabPool};
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::{ControlSender, FrameSink};
 use crate::metrics::StageMeter;
+use crate::path::RelativePath;
 use crate::pipeline::account::Account;
 use crate::pipeline::frames::FrameBuffer;
 use crate::pipeline::limiter::Limiter;
@@ -39,6 +40,8 @@ const PATIENCE: Duration = Duration::from_millis(50);
 pub(crate) struct SenderParts {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) options: SendOptions,
+    /// The files and directories below the only root that are sent; `None`: all.
+    pub(crate) files: Option<Arc<[RelativePath]>>,
     /// Whether the receiver mirrors, and so must hear of every path.
     pub(crate) mirror: bool,
     /// Whether files are copied by the services that hold them.
@@ -104,6 +107,7 @@ impl PendingItems {
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) options: SendOptions,
+    pub(crate) files: Option<Arc<[RelativePath]>>,
     pub(crate) filter: Filter,
     pub(crate) mirror: bool,
     pub(crate) copied: bool,
@@ -148,6 +152,7 @@ impl Sender {
             limiter: Limiter::new(parts.options.limit_rate),
             store: parts.store,
             options: parts.options,
+            files: parts.files,
             mirror: parts.mirror,
             copied: parts.copied,
             one_by_one: parts.one_by_one,

@@ -260,6 +260,7 @@ mod tests {
         let sender = Sender::new(SenderParts {
             store: Arc::clone(&store) as Arc<dyn Store>,
             options: SendOptions::default(),
+            files: None,
             mirror: false,
             copied: false,
             one_by_one: false,

@@ -68,6 +68,33 @@ pub enum ItemKind {
     Symlink,
 }
 
+/// A file that needs no bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Skipped {
+    /// Its name below the destination.
+    #[cbor(n(0), with = "minicbor::bytes")]
+    pub path: Vec<u8>,
+    /// Its size in bytes.
+    #[n(1)]
+    pub size: u64,
+    /// Whether it would be sent if this were no dry run.
+    #[n(2)]
+    pub wanted: bool,
+    /// Modification time, nanoseconds since 1970.
+    #[n(3)]
+    pub modified_ns: Option<i64>,
+    /// Unix permission bits.
+    #[n(4)]
+    pub mode: Option<u32>,
+    /// crc64nvme of its content, if an earlier attempt of this transfer published it.
+    #[n(5)]
+    pub crc64nvme: Option<u64>,
+    /// BLAKE3 of its content, likewise.
+    #[cbor(n(6), with = "minicbor::bytes")]
+    pub blake3: Option<[u8; 32]>,
+}
+
 #[cfg(test)]
 impl FileHeader {
     /// The header of a plain file named after its number.

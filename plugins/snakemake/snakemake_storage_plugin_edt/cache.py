@@ -1,0 +1,118 @@
+"""The cache of a node: fetched files by their content, shared with local paths by reflink, hard link or copy."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+
+_FICLONE = 0x40049409
+_WRITE_BITS = 0o222
+
+
+class Cache:
+    """Objects are named after the BLAKE3 of their content and their time; an index leads from URL, size and time there.
+
+    Callers hold the lock of a URL while they look for it or add it.
+    """
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        """`limit` is in bytes; least recently used objects go beyond it."""
+        self._objects = folder / "objects"
+        self._index = folder / "index"
+        self._limit = limit
+
+    def find(self, url: str, size: int, modified_ns: int | None) -> Path | None:
+        """The object of a URL in this state, if it is here and whole."""
+        if modified_ns is None:
+            return None
+        try:
+            found = self._objects / self._entry(url, size, modified_ns).read_text()
+            described = found.stat()
+        except OSError:
+            return None
+        if (described.st_size, described.st_mtime_ns) != (size, modified_ns):
+            return None
+        with suppress(OSError):
+            os.utime(self._used(found))
+        return found
+
+    def add(self, url: str, file: Path, blake3: str) -> Path:
+        """Takes a fetched file over as an object, without leave to write: jobs share it."""
+        described = file.stat()
+        name = f"{blake3[:2]}/{blake3}-{described.st_mtime_ns}"
+        target = self._objects / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file.chmod(described.st_mode & 0o777 & ~_WRITE_BITS)
+        file.replace(target)
+        self._used(target).touch()
+        entry = self._entry(url, described.st_size, described.st_mtime_ns)
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        part = entry.with_suffix(f".{os.getpid()}")
+        part.write_text(name)
+        part.replace(entry)
+        return target
+
+    def trim(self) -> None:
+        """Removes least recently used objects until the rest fits; files that jobs hold linked keep their content."""
+        found = []
+        for path in self._objects.glob("*/*"):
+            if path.suffix == ".used":
+                continue
+            with suppress(OSError):
+                found.append((self._last_use(path), path.stat().st_size, path))
+        total = sum(size for _, size, _ in found)
+        for _, size, path in sorted(found):
+            if total <= self._limit:
+                return
+            path.unlink(missing_ok=True)
+            self._used(path).unlink(missing_ok=True)
+            total -= size
+
+    def _entry(self, url: str, size: int, modified_ns: int) -> Path:
+        key = blake2b(f"{url}\0{size}\0{modified_ns}".encode(errors="surrogateescape"), digest_size=20).hexdigest()
+        return self._index / key[:2] / key
+
+    def _used(self, target: Path) -> Path:
+        """A file beside the object whose time is that of its last use: the object's own time is that of its source."""
+        return target.with_name(f"{target.name}.used")
+
+    def _last_use(self, path: Path) -> float:
+        try:
+            return self._used(path).stat().st_mtime
+        except OSError:
+            return 0.0
+
+
+def share(source: Path, target: Path) -> None:
+    """Brings an object to a local path, whole or not at all: by reflink, else hard link, else copy."""
+    part = target.with_name(f".{target.name}.edt-{os.getpid()}")
+    part.unlink(missing_ok=True)
+    try:
+        if not _cloned(source, part) and not _linked(source, part):
+            shutil.copy2(source, part)
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _cloned(source: Path, target: Path) -> bool:
+    with source.open("rb") as reader, target.open("wb") as writer:
+        try:
+            fcntl.ioctl(writer, _FICLONE, reader.fileno())
+        except OSError:
+            target.unlink()
+            return False
+    shutil.copystat(source, target)
+    return True
+
+
+def _linked(source: Path, target: Path) -> bool:
+    try:
+        os.link(source, target)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,109 @@
+"""Staging lanes: where a batch arrives before its files get their names, and where an interrupted one is gone on with.
+
+Snakemake removes the local path of an input that it could not get, so nothing that is to be resumed can lie there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+# Nobody comes back for what is older, in seconds.
+_FORGOTTEN = 14 * 24 * 3600
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A directory that one batch has for itself."""
+
+    path: Path
+
+    @property
+    def data(self) -> Path:
+        """Where the files arrive, under their names below the root of the batch."""
+        return self.path / "data"
+
+    @property
+    def wanted(self) -> Path:
+        """The file that says what the batch fetches; it goes with the end of the batch."""
+        return self.path / "wanted"
+
+    def begin(self, root: str, names: Collection[str]) -> None:
+        """Notes what the batch fetches, and drops what a batch from another root left."""
+        if not (self.unfinished(root) or set()).intersection(names):
+            self.clear()
+        self.data.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"root": root, "names": sorted(names)})
+        part = self.wanted.with_suffix(".part")
+        part.write_text(text)
+        part.replace(self.wanted)
+
+    def unfinished(self, root: str) -> set[str] | None:
+        """What an interrupted batch from this root was to fetch; `None` if there is none."""
+        try:
+            noted = json.loads(self.wanted.read_text())
+        except (OSError, ValueError):
+            return None
+        return set(noted["names"]) if noted["root"] == root else None
+
+    def clear(self) -> None:
+        """Removes all that lies here."""
+        for entry in self.path.iterdir():
+            if entry.name == "lock":
+                continue
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink(missing_ok=True)
+
+
+@contextmanager
+def lane(home: Path, root: str, names: Collection[str]) -> Iterator[Lane]:
+    """Takes the free lane in which most of `names` were under way already, else an unused one, until the end."""
+    folder = home / "lanes"
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = set(names)
+    number = 0
+    while True:
+        lanes = sorted((Lane(path) for path in folder.iterdir() if path.is_dir()), key=lambda lane: lane.path.name)
+        lanes.sort(key=lambda lane: _rank(lane, root, wanted))
+        for candidate in [found for found in lanes if _rank(found, root, wanted) <= 0]:
+            lock = _locked(candidate)
+            if lock is not None:
+                try:
+                    yield candidate
+                finally:
+                    os.close(lock)
+                return
+        number = len(lanes)
+        while (folder / f"{number}").exists():
+            number += 1
+        (folder / f"{number}").mkdir(exist_ok=True)
+
+
+def _rank(lane: Lane, root: str, wanted: set[str]) -> int:
+    """Below 0 the more of `wanted` is under way there, 0 if nothing is, above 0 if only other things are."""
+    try:
+        age = time.time() - lane.wanted.stat().st_mtime
+    except OSError:
+        return 0
+    if age > _FORGOTTEN:
+        return 0
+    return -len((lane.unfinished(root) or set()) & wanted) or 1
+
+
+def _locked(lane: Lane) -> int | None:
+    file = os.open(lane.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(file)
+        return None
+    return file

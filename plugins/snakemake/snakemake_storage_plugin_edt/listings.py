@@ -1,0 +1,180 @@
+"""What is known of the objects of a storage: thousands of questions about them become a few listings.
+
+Snakemake asks for one object at a time. The first question in a directory is answered by a look at the object alone,
+the second one lists the directory, and many directories side by side are listed together.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from snakemake_storage_plugin_edt.query import Place
+
+if TYPE_CHECKING:
+    import edt
+
+# Directories below one directory that are listed one by one before all of them are listed together.
+_SIDE_BY_SIDE = 8
+
+# A listing of everything below a directory that took longer, in seconds, is not made again.
+_LONGEST = 30.0
+
+# An answer is believed this many times as long as it took, if that is more than the time to live.
+_WORTH = 4.0
+
+
+class Unknown(Enum):
+    """Says that nobody looked yet."""
+
+    UNKNOWN = "unknown"
+
+
+UNKNOWN = Unknown.UNKNOWN
+
+
+@dataclass
+class _Listing:
+    entries: Mapping[str, edt.Entry]
+    tree: bool
+    until: float
+
+
+class Listings:
+    """Answers for a while from what was listed. Threads may share it."""
+
+    def __init__(self, ttl: float, options: Mapping[str, Any]) -> None:
+        """`ttl` is in seconds; `options` are those by which edt reaches the storage."""
+        self._ttl = ttl
+        self._options = dict(options)
+        self._single: dict[Place, tuple[edt.Entry | None, float]] = {}
+        self._listed: dict[Place, _Listing] = {}
+        self._asked: defaultdict[Place, int] = defaultdict(int)
+        self._side_by_side: defaultdict[Place, int] = defaultdict(int)
+        self._unlistable: set[Place] = set()
+        self._slow_trees: set[Place] = set()
+        self._looking: defaultdict[Place, threading.Lock] = defaultdict(threading.Lock)
+        self._lock = threading.Lock()
+
+    def known(self, place: Place) -> edt.Entry | Unknown | None:
+        """What is known without a look: the entry, `None` if there is none, or that nothing is known."""
+        now = time.monotonic()
+        single = self._single.get(place)
+        if single is not None and now < single[1]:
+            return single[0]
+        above = place
+        while above.path:
+            above = above.parent
+            listing = self._listed.get(above)
+            if listing is not None and now < listing.until and (listing.tree or above == place.parent):
+                return listing.entries.get(place.path[len(above.path) :].lstrip("/"))
+        return UNKNOWN
+
+    def entry(self, place: Place) -> edt.Entry | None:
+        """The entry, or `None` if there is none; looks if nothing is known."""
+        known = self.known(place)
+        if not isinstance(known, Unknown):
+            return known
+        with self._lock:
+            looking = self._looking[place.parent]
+        with looking:
+            known = self.known(place)
+            if not isinstance(known, Unknown):
+                return known
+            return self._look(place)
+
+    def below(self, place: Place) -> list[tuple[Place, edt.Entry]]:
+        """All that lies below a place, looked up afresh; nothing if it is no directory or not there."""
+        import edt
+
+        try:
+            found = edt.list(place.url, recursive=True, **self._options)
+        except edt.NotFoundError:
+            return []
+        return [(place.child(entry.path), entry) for entry in found if entry.path]
+
+    def siblings(self, place: Place) -> list[tuple[Place, edt.Entry]] | None:
+        """What lies beside a place, itself included; `None` where directories cannot be listed."""
+        parent = place.parent
+        if parent in self._unlistable or place.tail:
+            return None
+        listing = self._listed.get(parent)
+        if listing is None or time.monotonic() >= listing.until:
+            listing = self._list(parent, tree=False)
+        if listing is None:
+            return None
+        return [(parent.child(name), entry) for name, entry in listing.entries.items() if "/" not in name]
+
+    def forget(self, place: Place) -> None:
+        """Drops what is known of a place that was changed, and of what lies above and below it."""
+        with self._lock:
+            self._single = {
+                known: answer
+                for known, answer in self._single.items()
+                if known != place and not f"{known.path}/".startswith(f"{place.path}/")
+            }
+            above = place
+            while above.path:
+                self._listed.pop(above, None)
+                above = above.parent
+                self._listed.pop(above, None)
+
+    def _look(self, place: Place) -> edt.Entry | None:
+        parent = place.parent
+        self._asked[parent] += 1
+        if self._asked[parent] > 1 and not place.tail and parent not in self._unlistable and self._list_near(parent):
+            known = self.known(place)
+            if not isinstance(known, Unknown):
+                return known
+        return self._stat(place)
+
+    def _list_near(self, parent: Place) -> bool:
+        """Lists a directory, or all that are beside it if many of them were asked for; false if that is impossible."""
+        above = parent.parent
+        self._side_by_side[above] += 1
+        if parent.path and self._side_by_side[above] > _SIDE_BY_SIDE and above not in self._slow_trees:
+            begun = time.monotonic()
+            if self._list(above, tree=True) is not None:
+                if time.monotonic() - begun > _LONGEST:
+                    self._slow_trees.add(above)
+                return True
+            self._slow_trees.add(above)
+        return self._list(parent, tree=False) is not None
+
+    def _list(self, directory: Place, *, tree: bool) -> _Listing | None:
+        import edt
+
+        begun = time.monotonic()
+        url = directory.url if directory.path else directory.root
+        try:
+            entries = {entry.path: entry for entry in edt.list(url, recursive=tree, **self._options) if entry.path}
+        except edt.NotFoundError:
+            entries = {}
+        except (edt.UnreachableError, edt.ConnectionLostError, edt.RefusedError):
+            raise
+        except edt.Error:
+            self._unlistable.add(directory)
+            return None
+        listing = _Listing(entries, tree, self._until(begun))
+        self._listed[directory] = listing
+        return listing
+
+    def _stat(self, place: Place) -> edt.Entry | None:
+        import edt
+
+        begun = time.monotonic()
+        try:
+            entry: edt.Entry | None = edt.stat(place.url, **self._options)
+        except (edt.NotFoundError, edt.WrongTypeError):
+            entry = None
+        self._single[place] = (entry, self._until(begun))
+        return entry
+
+    def _until(self, begun: float) -> float:
+        now = time.monotonic()
+        return now + max(self._ttl, _WORTH * (now - begun))

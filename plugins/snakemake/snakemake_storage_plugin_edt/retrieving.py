@@ -1,0 +1,176 @@
+"""Retrieves a batch: each object once per node, verified, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from snakemake_storage_plugin_edt.batches import Request
+from snakemake_storage_plugin_edt.cache import Cache, share
+from snakemake_storage_plugin_edt.lanes import Lane, lane
+from snakemake_storage_plugin_edt.listings import Listings, Unknown
+from snakemake_storage_plugin_edt.locks import Locks
+from snakemake_storage_plugin_edt.moves import Moved, Mover
+
+# How often a batch looks whether others have fetched what it waits for, in seconds.
+_LOOK_AGAIN = 0.1
+
+# Servers whose links are followed: elsewhere edt cannot.
+_FOLLOWED = ("edt", "edts", "file")
+
+Named = dict[str, list[Request]]
+
+
+@dataclass(frozen=True)
+class Retriever:
+    """Brings objects to their local paths."""
+
+    home: Path
+    """Where lanes and locks are: the cache directory, or below the local prefix."""
+    cache: Cache | None
+    listings: Listings
+    mover: Mover
+
+    def carry_out(self, batch: list[Request]) -> None:
+        """Retrieves all of a batch: what lies below one root in one transfer."""
+        whole = [request for request in batch if request.place.tail]
+        for request in whole:
+            self._from_root(request.place.root, {request.place.path: [request]})
+        rest = sorted((request for request in batch if not request.place.tail), key=lambda request: request.place.root)
+        for root, group in groupby(rest, key=lambda request: request.place.root):
+            named: Named = {}
+            for request in group:
+                named.setdefault(request.place.path, []).append(request)
+            self._from_root(root, named)
+        if self.cache is not None:
+            self.cache.trim()
+
+    def _from_root(self, root: str, pending: Named) -> None:
+        """Fetches what nobody else fetches, then looks after the rest: others may have brought it meanwhile."""
+        while pending:
+            with Locks(self.home / "locks") as locks:
+                mine = {name: requests for name, requests in pending.items() if locks.take(requests[0].place.url)}
+                if mine:
+                    self._fetch(root, mine)
+            pending = {
+                name: requests
+                for name, requests in pending.items()
+                if name not in mine and not all(request.cancelled.is_set() for request in requests)
+            }
+            if pending and not mine:
+                time.sleep(_LOOK_AGAIN)
+
+    def _fetch(self, root: str, named: Named) -> None:
+        missing: Named = {}
+        for name, requests in named.items():
+            left = [request for request in requests if not self._is_at_hand(request)]
+            if left:
+                missing[name] = left
+        if not missing:
+            return
+        with lane(self.home, root, missing) as taken:
+            taken.begin(root, missing)
+            moved = self._move(root, missing, taken)
+            # What lies inside of something else is taken out of it first.
+            for name in sorted(missing, key=lambda name: -name.count("/")):
+                self._arrived(name, missing, moved, taken)
+            if not moved.failed:
+                taken.clear()
+
+    def _move(self, root: str, missing: Named, taken: Lane) -> Moved:
+        digest = "blake3" if self.cache is not None else "none"
+        first = next(iter(missing.values()))[0].place
+        if first.tail:
+            moved = self.mover.move(
+                first.url, taken.data / first.path, {"": missing[first.path]}, digest=digest, fsync="none"
+            )
+            return Moved({first.path if name == "" else name: error for name, error in moved.failed.items()})
+        symlinks = "follow" if first.scheme in _FOLLOWED else "keep"
+        return self.mover.move(root, taken.data, missing, name="lane", digest=digest, fsync="none", symlinks=symlinks)
+
+    def _is_at_hand(self, request: Request) -> bool:
+        """Whether the node has the object in its present state: at the local path, or in the cache, which shares it."""
+        if self.cache is None and not request.path.is_file():
+            return False
+        entry = self.listings.entry(request.place)
+        if entry is None or entry.kind != "file":
+            return False
+        if self.cache is None:
+            described = request.path.stat()
+            if (described.st_size, described.st_mtime_ns) != (entry.size, entry.modified_ns):
+                return False
+        else:
+            found = self.cache.find(request.place.url, entry.size, entry.modified_ns)
+            if found is None:
+                return False
+            _make_room(request.path)
+            share(found, request.path)
+        request.end()
+        return True
+
+    def _arrived(self, name: str, missing: Mapping[str, list[Request]], moved: Moved, taken: Lane) -> None:
+        requests, error = missing[name], moved.failed.get(name)
+        if error is not None:
+            for request in requests:
+                request.end(error)
+            return
+        arrived = taken.data / name
+        if self.cache is not None and name in moved.digests and arrived.is_file():
+            arrived = self.cache.add(requests[0].place.url, arrived, moved.digests[name])
+            shared = True
+        else:
+            shared = len(requests) > 1 or _is_inside(name, missing)
+        for request in requests:
+            try:
+                self._hand_over(arrived, request, shared=shared)
+            except OSError as failed:
+                request.end(failed)
+            else:
+                request.end()
+
+    def _hand_over(self, arrived: Path, request: Request, *, shared: bool) -> None:
+        target = request.path
+        _make_room(target)
+        if arrived.is_dir():
+            if shared:
+                shutil.copytree(arrived, target, symlinks=True)
+            else:
+                shutil.move(arrived, target)
+            return
+        if shared:
+            share(arrived, target)
+        else:
+            try:
+                arrived.replace(target)
+            except OSError:
+                share(arrived, target)
+        # The storage told the time of a link, and the file is what it leads to.
+        entry = self.listings.known(request.place)
+        told = None if entry is None or isinstance(entry, Unknown) or entry.kind != "symlink" else entry.modified_ns
+        if told is not None:
+            os.utime(target, ns=(told, told))
+
+
+def _make_room(target: Path) -> None:
+    """Makes the directory of a local path, and removes what would not give way to a file there."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.is_symlink():
+        target.unlink()
+    elif target.is_dir():
+        with suppress(FileNotFoundError):
+            shutil.rmtree(target)
+
+
+def _is_inside(name: str, names: Mapping[str, object]) -> bool:
+    above = name.rpartition("/")[0]
+    while above:
+        if above in names:
+            return True
+        above = above.rpartition("/")[0]
+    return False

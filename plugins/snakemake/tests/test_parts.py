@@ -1,0 +1,117 @@
+"""The parts of the plugin, each alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from snakemake_storage_plugin_edt.cache import Cache, share
+from snakemake_storage_plugin_edt.lanes import lane
+from snakemake_storage_plugin_edt.locks import Locks
+from snakemake_storage_plugin_edt.query import QueryError, place_of
+from snakemake_storage_plugin_edt.settings import mounts_of
+
+
+def test_importing_the_plugin_loads_neither_edt_nor_threads() -> None:
+    code = (
+        "import snakemake_interface_storage_plugins.storage_object, sys, threading\n"
+        "before = set(sys.modules)\n"
+        "import snakemake_storage_plugin_edt\n"
+        "new = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        "assert 'edt' not in new and threading.active_count() == 1, new\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("query", "url", "suffix"),
+    [
+        ("edt://h:7632/a//b/", "edt://h/a/b", "edt/h/a/b"),
+        ("edt://h:9/a b%20c", "edt://h:9/a%20b%20c", "edt/h_9/a b c"),
+        ("edts://[::1]:9/{sample}.txt", "edts://[::1]:9/{sample}.txt", "edts/[__1]_9/{sample}.txt"),
+        ("edt+s3://bucket/50%25?x", "s3://bucket/50%25?x", "s3/bucket/50%25?x"),
+        ("edt+https://me:secret@h/f?sig=a/b", "https://me:secret@h/f?sig=a/b", "https/me-@h/f__sig=a_b"),
+        ("edt+file:///data/x", "file:///data/x", "file/local/data/x"),
+    ],
+)
+def test_a_query_names_a_place_and_a_local_path(query: str, url: str, suffix: str) -> None:
+    place = place_of(query)
+    assert (place.url, place.suffix) == (url, suffix)
+    assert place_of(place.query) == place
+
+
+def test_what_people_see_holds_no_secret() -> None:
+    shown = place_of("edt+https://me:secret@h/f?sig=abc").shown()
+    assert shown == "edt+https://me:...@h/f?..."
+
+
+@pytest.mark.parametrize(
+    "query", ["s3://b/x", "/local", "edt://", "edt:///x", "edt+s3:///x", "edt://h/", "edt://h/../x"]
+)
+def test_what_edt_cannot_reach_is_no_query(query: str) -> None:
+    with pytest.raises(QueryError):
+        place_of(query)
+
+
+def test_the_longest_mount_counts() -> None:
+    mounts = mounts_of("edt://h/a=/mnt/a, edt://h/a/b/=/mnt/b")
+    assert [(mount.url, str(mount.path)) for mount in mounts] == [("edt://h/a/b", "/mnt/b"), ("edt://h/a", "/mnt/a")]
+
+
+def test_a_name_is_locked_by_one_batch_at_a_time(scratch: Path) -> None:
+    with Locks(scratch / "locks") as first, Locks(scratch / "locks") as second:
+        assert first.take("a") and second.take("b")
+        assert not second.take("a") and not first.take("b")
+        first.release(["a"])
+        assert second.take("a")
+    with Locks(scratch / "locks") as third:
+        assert third.take("a") and third.take("b")
+
+
+def test_a_batch_goes_on_in_the_lane_where_it_was_interrupted(scratch: Path) -> None:
+    with lane(scratch, "edt://h/", ["a", "b"]) as one:
+        one.begin("edt://h/", ["a", "b"])
+        (one.data / "a").write_text("x")
+        with lane(scratch, "edt://h/", ["a"]) as other:
+            assert other.path != one.path
+    with lane(scratch, "edt://h/", ["c"]) as unrelated:
+        assert unrelated.path != one.path
+    with lane(scratch, "edt://h/", ["b", "c"]) as again:
+        again.begin("edt://h/", ["b", "c"])
+        assert again.path == one.path and (again.data / "a").exists()
+        again.clear()
+    with lane(scratch, "edt://other/", ["a"]) as free:
+        free.begin("edt://other/", ["a"])
+        assert list(free.data.iterdir()) == []
+
+
+def test_the_cache_finds_a_file_by_its_state_and_shares_it(scratch: Path) -> None:
+    cache = Cache(scratch / "cache", 1000)
+    fetched = scratch / "fetched"
+    fetched.write_text("content")
+    os.utime(fetched, ns=(5, 1_234_567_890_123_456_789))
+    cache.add("edt://h/f", fetched, "ab" * 32)
+    assert cache.find("edt://h/f", 7, 1) is None and cache.find("edt://h/f", 7, None) is None
+    found = cache.find("edt://h/f", 7, 1_234_567_890_123_456_789)
+    assert found is not None and not found.stat().st_mode & 0o222
+    share(found, scratch / "local")
+    assert (scratch / "local").read_text() == "content"
+    assert (scratch / "local").stat().st_mtime_ns == 1_234_567_890_123_456_789
+
+
+def test_the_cache_drops_what_was_not_used_for_longest(scratch: Path) -> None:
+    cache = Cache(scratch / "cache", 1000)
+    for number in range(4):
+        fetched = scratch / "fetched"
+        fetched.write_bytes(bytes([number]) * 400)
+        os.utime(fetched, ns=(number, number))
+        added = cache.add(f"edt://h/{number}", fetched, f"{number:064}")
+        os.utime(added.with_name(f"{added.name}.used"), ns=(number, number))
+    assert cache.find("edt://h/0", 400, 0) is not None
+    cache.trim()
+    kept = [number for number in range(4) if cache.find(f"edt://h/{number}", 400, number) is not None]
+    assert kept == [0, 3]

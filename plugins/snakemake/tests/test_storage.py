@@ -1,0 +1,216 @@
+"""Snakemake's own suite for storage plugins, on an edt server and on S3, and what it leaves out."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import Server
+from snakemake_storage_plugin_edt import StorageObject, StorageProvider, StorageProviderSettings
+
+Base: Any = importlib.import_module("snakemake_interface_storage_plugins.tests").TestStorageBase
+
+
+class OfServer(Base):  # type: ignore[misc]
+    """The suite on an edt server."""
+
+    touch = True
+
+    @pytest.fixture(autouse=True)
+    def _served(self, server: Server) -> None:
+        self.url = server.url()
+
+    def get_query(self, tmp_path: Path) -> str:
+        return f"{self.url}some dir/test.txt"
+
+    def get_query_not_existing(self, tmp_path: Path) -> str:
+        return f"{self.url}nothing/here.txt"
+
+    def get_storage_provider_cls(self) -> type[StorageProvider]:
+        return StorageProvider
+
+    def get_storage_provider_settings(self) -> StorageProviderSettings:
+        return StorageProviderSettings()
+
+
+class TestFiles(OfServer):
+    __test__ = True
+    files_only = True
+
+
+class TestDirectories(OfServer):
+    __test__ = True
+    files_only = False
+
+
+class TestCached(OfServer):
+    __test__ = True
+
+    @pytest.fixture(autouse=True)
+    def _cache(self, scratch: Path) -> None:
+        self.cache = scratch / "cache"
+
+    def get_storage_provider_settings(self) -> StorageProviderSettings:
+        return StorageProviderSettings(cache_dir=str(self.cache))
+
+
+class TestS3(OfServer):
+    __test__ = True
+    files_only = False
+
+    @pytest.fixture(autouse=True)
+    def _served(self, s3: str) -> None:
+        self.url = s3
+
+    def get_query(self, tmp_path: Path) -> str:
+        return f"{self.url}dir/test.txt"
+
+
+@pytest.fixture
+def s3(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The query of a bucket of VersityGW."""
+    programs = importlib.import_module("endpoints.programs")
+    if reason := programs.missing("versitygw") or programs.missing("clients"):
+        absent = pytest.fail if os.environ.get("EDT_ENDPOINTS") == "all" else pytest.skip
+        absent(f"versitygw: not installed: {reason}; run `python tests/endpoints/install.py`")
+    server = importlib.import_module("endpoints.servers.versitygw").VersityGw(scratch)
+    server.start()
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    yield "edt+s3://edt-test/"
+    server.stop()
+
+
+@pytest.fixture
+def provider(scratch: Path, server: Server) -> StorageProvider:
+    return StorageProvider(
+        local_prefix=scratch / "local", logger=logging.getLogger("edt"), settings=StorageProviderSettings()
+    )
+
+
+def object_at(provider: StorageProvider, server: Server, name: str) -> StorageObject:
+    found: StorageObject = provider.object(server.url(name))
+    return found
+
+
+def test_thousands_of_questions_are_a_few_listings(
+    provider: StorageProvider, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (server.root / "many").mkdir()
+    for number in range(2000):
+        (server.root / "many" / f"{number}").write_text("x")
+    calls = counted(monkeypatch)
+    objects = [object_at(provider, server, f"many/{number}") for number in range(2100)]
+
+    async def ask() -> list[bool]:
+        return [await found.managed_exists() for found in objects]
+
+    assert asyncio.run(ask()) == [True] * 2000 + [False] * 100
+    assert len(calls) <= 4, calls
+
+
+def test_directories_side_by_side_are_listed_together(
+    provider: StorageProvider, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(200):
+        (server.root / f"runs/{number}").mkdir(parents=True)
+        (server.root / f"runs/{number}/out").write_text("xy")
+        (server.root / f"runs/{number}/log").write_text("x")
+    calls = counted(monkeypatch)
+    for number in range(200):
+        assert object_at(provider, server, f"runs/{number}/out").size() == 2
+        assert object_at(provider, server, f"runs/{number}/log").exists()
+        assert not object_at(provider, server, f"runs/{number}/missing").exists()
+    assert len(calls) <= 40, len(calls)
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Counts the calls of edt that ask a storage."""
+    import edt
+
+    calls: list[str] = []
+    for name in ("list", "stat"):
+        real = getattr(edt, name)
+        monkeypatch.setattr(edt, name, partial(_noted, calls, real))
+    return calls
+
+
+def _noted(calls: list[str], real: Callable[..., Any], url: str, **options: Any) -> Any:
+    calls.append(url)
+    return real(url, **options)
+
+
+def test_times_are_those_of_the_storage_to_the_nanosecond(provider: StorageProvider, server: Server) -> None:
+    (server.root / "f").write_text("x")
+    os.utime(server.root / "f", ns=(0, 1_700_000_000_123_456_789))
+    found = object_at(provider, server, "f")
+    asyncio.run(found.managed_retrieve())
+    described = found.local_path().stat()
+    assert described.st_mtime_ns == 1_700_000_000_123_456_789
+    assert described.st_mtime == found.mtime()
+
+
+def test_all_retrievals_of_a_round_are_one_transfer(
+    provider: StorageProvider, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    (server.root / "d").mkdir()
+    for number in range(50):
+        (server.root / f"d/{number}").write_text(f"{number}")
+    objects = [object_at(provider, server, f"d/{number}") for number in range(50)]
+
+    async def retrieve() -> None:
+        async with asyncio.TaskGroup() as group:
+            for found in objects:
+                group.create_task(found.managed_retrieve())
+
+    with caplog.at_level(logging.INFO, "edt"):
+        asyncio.run(retrieve())
+    assert [found.local_path().read_text() for found in objects] == [f"{number}" for number in range(50)]
+    assert len([record for record in caplog.records if " in " in record.message]) == 1
+
+
+def test_a_missing_object_is_named_and_the_others_arrive(provider: StorageProvider, server: Server) -> None:
+    (server.root / "there").write_text("x")
+    there, gone = (object_at(provider, server, name) for name in ("there", "gone"))
+    # As if it went after Snakemake had looked.
+    (server.root / "gone").write_text("x")
+    assert gone.exists() and there.exists()
+    (server.root / "gone").unlink()
+
+    async def both() -> Any:
+        return await asyncio.gather(there.managed_retrieve(), gone.managed_retrieve(), return_exceptions=True)
+
+    first, second = asyncio.run(both())
+    assert first is None and there.local_path().read_text() == "x"
+    assert "gone" in str(second) and "attempt 1 of" in str(second)
+    assert not gone.local_path().exists()
+
+
+def test_a_mounted_object_is_linked_and_not_fetched(scratch: Path, server: Server) -> None:
+    (server.root / "exp").mkdir()
+    (server.root / "exp/f").write_text("x")
+    settings = StorageProviderSettings(mounts=f"{server.url('exp')}={server.root / 'exp'}")
+    provider = StorageProvider(local_prefix=scratch / "local", logger=logging.getLogger("edt"), settings=settings)
+    found = object_at(provider, server, "exp/f")
+    server.kill()
+    assert found.exists() and found.size() == 1 and found.local_footprint() == 0
+    asyncio.run(found.managed_retrieve())
+    assert found.local_path().is_symlink() and found.local_path().read_text() == "x"
+
+
+def test_candidates_are_queries_of_the_same_form(provider: StorageProvider, server: Server) -> None:
+    for name in ("a", "b"):
+        (server.root / f"g/{name}").mkdir(parents=True)
+        (server.root / f"g/{name}/x.txt").write_text("x")
+    found = object_at(provider, server, "g/{name}/x.txt")
+    assert {server.url(f"g/{name}/x.txt") for name in ("a", "b")} <= set(found.list_candidate_matches())
+    root = object_at(provider, server, "{name}/a/x.txt")
+    assert server.url("g/a/x.txt") in set(root.list_candidate_matches())

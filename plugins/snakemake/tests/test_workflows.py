@@ -1,0 +1,142 @@
+"""Workflows that real Snakemake processes run on a real edt server."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from harness import MIB, Server, fill, wait_until
+from workflow import Outcome, Workflow, ended, kill
+
+MAP_REDUCE = """
+    N = range(200)
+
+    rule all:
+        input: "sum.txt"
+
+    rule reduce:
+        input: expand("part/{n}.txt", n=N)
+        output: "sum.txt"
+        shell: "cat {input} | sort | uniq -c > {output}"
+"""
+
+ONE_LARGE = """
+    rule all:
+        input: "size.txt"
+
+    rule size:
+        input: "large.bin"
+        output: "size.txt"
+        shell: "sha256sum < {input} > {output}"
+"""
+
+
+def test_the_inputs_of_a_job_are_one_transfer(workflow: Workflow) -> None:
+    for number in range(200):
+        workflow.put(f"part/{number}.txt", "x\n")
+    workflow.rules(MAP_REDUCE)
+    outcome = workflow.run()
+    assert (workflow.data / "sum.txt").read_text().split() == ["200", "x"]
+    retrieved, stored = outcome.transfers()
+    assert "200 files" in retrieved and "1 file" in stored
+    assert "Nothing to be done" in workflow.run().log
+
+
+def test_directories_temporary_and_protected_outputs_are_kept_as_they_should(workflow: Workflow) -> None:
+    workflow.put("in.txt", "content")
+    workflow.rules("""
+        rule all:
+            input: "last.txt"
+
+        rule make:
+            input: "in.txt"
+            output: directory("tree"), temp("passing.txt")
+            shell: "mkdir -p {output[0]}/a/b && cp {input} {output[0]}/a/b/f && cp {input} {output[1]}"
+
+        rule use:
+            input: "tree", "passing.txt"
+            output: protected("last.txt")
+            shell: "cat {input[0]}/a/b/f {input[1]} > {output}"
+    """)
+    workflow.run()
+    assert (workflow.data / "tree/a/b/f").read_text() == "content"
+    assert (workflow.data / "last.txt").read_text() == "contentcontent"
+    assert not (workflow.data / "passing.txt").exists()
+    assert "Nothing to be done" in workflow.run().log
+    # In another working directory everything comes from the storage, the directory too.
+    (workflow.data / "last.txt").unlink()
+    elsewhere = workflow.beside("elsewhere")
+    elsewhere.run()
+    assert (workflow.data / "last.txt").read_text() == "contentcontent"
+
+
+def test_an_input_that_changed_at_the_storage_is_fetched_again(workflow: Workflow) -> None:
+    workflow.put("large.bin", "one")
+    workflow.rules(ONE_LARGE)
+    workflow.run("--keep-storage-local-copies")
+    first = (workflow.data / "size.txt").read_text()
+    path = workflow.put("large.bin", "two")
+    os.utime(path, ns=(0, time.time_ns()))
+    workflow.run("--keep-storage-local-copies")
+    assert (workflow.data / "size.txt").read_text() != first
+
+
+def test_a_retrieval_that_was_killed_is_gone_on_with(workflow: Workflow) -> None:
+    fill(workflow.data / "large.bin", 48 * MIB, 1)
+    workflow.rules(ONE_LARGE)
+    running = workflow.start("--storage-edt-limit-rate", "16MB")
+    partial = workflow.folder / ".snakemake/storage/edt/.edt/lanes"
+    wait_until(lambda: stored_below(partial) > 20 * MIB, "most of the file arrived")
+    kill(running)
+    running.communicate()
+    assert not list((workflow.folder / ".snakemake/storage/edt/edt").rglob("large.bin"))
+    workflow.run("--unlock")
+    outcome = workflow.run()
+    assert "resumed: " in outcome.log, outcome.log
+    assert stored_below(partial) == 0
+
+
+def test_a_server_that_goes_away_for_a_while_ends_nothing(workflow: Workflow, server: Server) -> None:
+    fill(workflow.data / "large.bin", 24 * MIB, 2)
+    workflow.rules(ONE_LARGE)
+    running = workflow.start("--storage-edt-limit-rate", "12MB")
+    partial = workflow.folder / ".snakemake/storage/edt/.edt/lanes"
+    wait_until(lambda: stored_below(partial) > 4 * MIB, "some of the file arrived")
+    server.kill()
+    server.start()
+    assert ended(running).code == 0
+
+
+def test_two_runs_at_once_fetch_a_shared_input_once(workflow: Workflow, scratch: Path) -> None:
+    fill(workflow.data / "large.bin", 16 * MIB, 3)
+    workflow.rules(ONE_LARGE.replace("size.txt", "size-{config[n]}.txt").replace("{config[n]}", "' + config['n'] + '"))
+    other = workflow.beside("other")
+    options = ["--storage-edt-cache-dir", str(scratch / "cache"), "--storage-edt-limit-rate", "8MB"]
+    runs = [each.start(*options, "--config", f"n={number}") for number, each in enumerate((workflow, other))]
+    outcomes = [ended(run) for run in runs]
+    assert [outcome.code for outcome in outcomes] == [0, 0], [outcome.log for outcome in outcomes]
+    assert sum(fetched(outcome) for outcome in outcomes) == 1
+
+
+def test_what_is_missing_is_named_and_nothing_is_left(workflow: Workflow) -> None:
+    workflow.rules(ONE_LARGE)
+    outcome = workflow.run(expected=1)
+    assert "large.bin" in outcome.log and "Missing input files" in outcome.log
+
+
+def fetched(outcome: Outcome) -> int:
+    """How often a run fetched the 16 MiB file."""
+    return sum("16.8 MB" in line for line in outcome.transfers())
+
+
+def stored_below(folder: Path) -> int:
+    """Bytes that files below a directory take."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += (Path(place) / name).stat().st_blocks * 512
+            except FileNotFoundError:
+                continue
+    return total
