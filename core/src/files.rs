@@ -1,39 +1,73 @@
-//! Looking at and removing files of any endpoint: what `edt ls`, `stat`, `rm` and `verify` stand on.
+//! Looking at, reading, changing and removing files of any endpoint: what `edt ls`, `stat`, `rm` and `verify` and file systems stand on.
 
+mod ask;
+mod crew;
 mod guard;
+mod pieces;
+mod pool;
+mod reader;
+mod remote;
+pub(crate) mod whole;
+mod window;
 
-use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::buffer::SLAB_SIZE;
 use crate::endpoint::{Endpoint, Location};
 use crate::error::{Error, ErrorKind, Result};
-use crate::link::Control;
-use crate::link::client::{self, Session, Target};
+use crate::link::client::Target;
 use crate::open;
-use crate::options::TransferOptions;
+use crate::options::{Overwrite, TransferOptions};
 use crate::path::RelativePath;
 use crate::pipeline::digest::{combine, crc64nvme};
+use crate::protocol::frame::crc32c;
 use crate::protocol::hex;
-use crate::protocol::message::{Answer, Message, Request, WireEntry};
+use crate::protocol::message::{Answer, Request};
 use crate::store::null::ZeroStore;
-use crate::store::remote::{self, Purpose};
-use crate::store::{Depth, Entry, EntryKind, Prune, Store};
+use crate::store::remote::{self as services, Purpose};
+use crate::store::{Depth, Entry, Prune, Store};
 
-/// How long a server may take for one part of an answer; reading a large file for its digest takes long.
-const PATIENCE: Duration = Duration::from_hours(6);
+use ask::{RemoteListing, ask, order, unfit};
+use crew::Crew;
+use pool::Pool;
+use remote::RemoteReader;
 
-/// An endpoint, connected: one session serves all calls, one after the other. Paths in answers are relative to the endpoint.
+pub(crate) use ask::stat;
+pub use reader::FileReader;
+
+/// The most bytes of a file that [`Files::write`] takes.
+pub const MOST_WRITTEN: usize = 512 << 10;
+
+/// How files are read and asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FilesOptions {
+    /// Ranges of files that are read at once, each over a connection of its own; default 8. More fill a longer path.
+    pub connections: usize,
+    /// The most bytes that each open file is read ahead; default 64 MiB; 0 reads nothing ahead. It bounds memory as well as throughput:
+    /// what fills a path is its rate times its round trip.
+    pub read_ahead: u64,
+}
+
+impl Default for FilesOptions {
+    fn default() -> Self {
+        Self { connections: 8, read_ahead: 64 << 20 }
+    }
+}
+
+/// An endpoint, connected: threads share it, and each call to a server has a session of its own while it runs. Paths in answers are
+/// relative to the endpoint.
 pub struct Files {
     endpoint: Endpoint,
     place: Place,
     base: RelativePath,
+    crew: Arc<Crew>,
+    options: FilesOptions,
 }
 
 enum Place {
     Here(Arc<dyn Store>),
-    There(Session),
+    There(Arc<Pool>),
 }
 
 /// Size and digests of a file's content.
@@ -50,6 +84,11 @@ pub struct Digests {
 impl Files {
     /// Connects to an endpoint; of the options, those of security count.
     pub fn open(endpoint: &Endpoint, options: &TransferOptions) -> Result<Self> {
+        Self::open_with(endpoint, options, FilesOptions::default())
+    }
+
+    /// Connects to an endpoint, to read its files as the last options say.
+    pub fn open_with(endpoint: &Endpoint, options: &TransferOptions, how: FilesOptions) -> Result<Self> {
         let (place, base) = match endpoint.resolve()? {
             Location::Local { path, .. } => {
                 let (store, base) = open::local(&path)?;
@@ -57,64 +96,133 @@ impl Files {
             }
             Location::Zero { count, size } => (Place::Here(Arc::new(ZeroStore::new(count, size))), RelativePath::root()),
             Location::Service(url) => {
-                let opened = remote::open(&url, Purpose::Read, options)?;
+                let opened = services::open(&url, Purpose::Read, options)?;
                 (Place::Here(opened.store), opened.base)
             }
             Location::Null => return Err(Error::new(ErrorKind::InvalidInput, "`null:` holds no files")),
             Location::Remote(remote) => {
                 let base = RelativePath::from_user(&remote.path)?;
-                (Place::There(client::connect(&Target::from(&remote), options, None)?), base)
+                // One more than read ranges, so that a question does not wait for them.
+                let pool = Pool::new(Target::from(&remote), options, how.connections.saturating_add(1));
+                pool.take()?.settle(None);
+                (Place::There(pool), base)
             }
         };
-        Ok(Self { endpoint: endpoint.clone(), place, base })
+        let pool = if let Place::There(pool) = &place { Some(Arc::clone(pool)) } else { None };
+        let crew = Crew::new(how.connections, move || pool.iter().for_each(|pool| pool.prune()));
+        Ok(Self { endpoint: endpoint.clone(), place, base, crew: Arc::new(crew), options: how })
     }
 
-    /// Streams the entries below the endpoint (its direct children, or everything); a file yields itself with an empty path.
-    pub fn list(&mut self, depth: Depth) -> Result<Box<dyn Iterator<Item = Result<Entry>> + Send + '_>> {
-        let base = self.base.clone();
-        let below = move |entry: Result<Entry>| {
-            entry.map(|entry| Entry { path: entry.path.strip_prefix(&base).unwrap_or_default(), ..entry })
-        };
-        match &mut self.place {
+    /// Streams the entries below a path (its direct children, or everything), named relative to it; a file yields itself with an empty
+    /// path.
+    pub fn list(&self, path: &RelativePath, depth: Depth) -> Result<Box<dyn Iterator<Item = Result<Entry>> + Send + '_>> {
+        let base = self.base.join(path);
+        let listing: Box<dyn Iterator<Item = Result<Entry>> + Send + '_> = match &self.place {
             Place::Here(store) => {
                 let nothing: Prune = Arc::new(|_: &RelativePath| false);
-                let listing = store.list(&self.base, depth, nothing).map_err(|error| explained(&self.endpoint, error))?;
-                Ok(Box::new(listing.map(below)))
+                Box::new(store.list(&base, depth, nothing).map_err(|error| self.explained(path, error))?)
             }
-            Place::There(session) => {
-                let request = Request::List { path: self.base.as_bytes().to_vec(), tree: depth == Depth::Tree };
-                session.control.sender.send(&Message::Request(request))?;
-                let control = &session.control;
-                Ok(Box::new(RemoteListing { control, waiting: VecDeque::new(), last: false }.map(below)))
-            }
-        }
+            Place::There(pool) => Box::new(RemoteListing::begin(pool, &base, depth == Depth::Tree)?),
+        };
+        Ok(Box::new(listing.map(move |entry| {
+            entry.map(|entry| Entry { path: entry.path.strip_prefix(&base).unwrap_or_default(), ..entry })
+        })))
     }
 
     /// Describes the entry at `path` below the endpoint; the root path is the endpoint itself.
-    pub fn stat(&mut self, path: &RelativePath) -> Result<Entry> {
+    pub fn stat(&self, path: &RelativePath) -> Result<Entry> {
         let whole = self.base.join(path);
         let entry = match &self.place {
-            Place::Here(store) if path.is_root() => store.stat(&whole).map_err(|error| explained(&self.endpoint, error)),
-            Place::Here(store) => store.stat(&whole),
-            Place::There(session) => stat(&session.control, &whole),
+            Place::Here(store) => store.stat(&whole).map_err(|error| self.explained(path, error)),
+            Place::There(pool) => pool.repeat(|control| stat(control, &whole)),
         };
         Ok(Entry { path: path.clone(), ..entry? })
     }
 
+    /// Opens a file to read, links followed, and brings its first bytes with the answer where it lies at a server: those of `first`.
+    pub fn reader(&self, path: &RelativePath, first: Range<u64>) -> Result<FileReader> {
+        let path = self.base.join(path);
+        match &self.place {
+            Place::Here(store) => FileReader::new(store.open(&path)?, &self.crew, self.options.read_ahead, (0, Vec::new())),
+            Place::There(pool) => {
+                let length = usize::try_from(first.end.saturating_sub(first.start)).unwrap_or(usize::MAX);
+                let length = length.min(usize::try_from(window::MOST_PIECE).unwrap_or(usize::MAX));
+                let (reader, bytes) = RemoteReader::open(pool, path, first.start, length)?;
+                FileReader::new(Box::new(reader), &self.crew, self.options.read_ahead, (first.start, bytes))
+            }
+        }
+    }
+
+    /// Writes a file of at most [`MOST_WRITTEN`] bytes, which appears under its name when it is complete; directories above it are made.
+    pub fn write(&self, path: &RelativePath, content: &[u8], overwrite: Overwrite) -> Result<()> {
+        let whole = self.base.join(path);
+        if content.len() > MOST_WRITTEN {
+            return Err(Error::new(ErrorKind::InvalidInput, format!("could not write `{path}` in one go"))
+                .with_cause(format!("it has more than {MOST_WRITTEN} bytes"))
+                .with_hint("copy it from a file"));
+        }
+        match &self.place {
+            Place::Here(store) => whole::write(store.as_ref(), &whole, content, overwrite),
+            Place::There(pool) => {
+                let (path, crc32c) = (whole.as_bytes().to_vec(), crc32c(content));
+                let request = Request::Write { path, content: content.to_vec(), crc32c, overwrite: rule(overwrite) };
+                // Written twice it is the same, unless that the first time succeeded fails the second.
+                match overwrite {
+                    Overwrite::Replace => pool.repeat(|control| order(control, request.clone())),
+                    Overwrite::Never => pool.once(|control| order(control, request)),
+                }
+            }
+        }
+    }
+
+    /// Copies a file to another name at the same endpoint, where it lives; directories above that are made.
+    pub fn copy(&self, from: &RelativePath, to: &RelativePath, overwrite: Overwrite) -> Result<()> {
+        let (from, to) = (self.base.join(from), self.base.join(to));
+        match &self.place {
+            Place::Here(store) => whole::copy(store.as_ref(), &from, &to, overwrite, &|| false),
+            Place::There(pool) => {
+                let (from, to, overwrite) = (from.as_bytes().to_vec(), to.as_bytes().to_vec(), rule(overwrite));
+                pool.once(|control| order(control, Request::Copy { from, to, overwrite }))
+            }
+        }
+    }
+
+    /// Gives an entry another name at the same server; directories above that are made.
+    pub fn rename(&self, from: &RelativePath, to: &RelativePath, overwrite: Overwrite) -> Result<()> {
+        let (from, to) = (self.base.join(from), self.base.join(to));
+        match &self.place {
+            Place::Here(_) => Err(Error::new(ErrorKind::Unsupported, format!("could not rename `{from}`"))
+                .with_cause("only an edt server renames for others")
+                .with_hint("copy it, and remove what was copied")),
+            Place::There(pool) => {
+                let (from, to, overwrite) = (from.as_bytes().to_vec(), to.as_bytes().to_vec(), rule(overwrite));
+                pool.once(|control| order(control, Request::Rename { from, to, overwrite }))
+            }
+        }
+    }
+
+    /// Makes a directory and those above it; one that exists is no error.
+    pub fn create_directory(&self, path: &RelativePath) -> Result<()> {
+        let path = self.base.join(path);
+        match &self.place {
+            Place::Here(store) => store.create_directory(&path),
+            Place::There(pool) => {
+                pool.repeat(|control| order(control, Request::CreateDirectory(path.as_bytes().to_vec())))
+            }
+        }
+    }
+
     /// Removes the entry at `path` below the endpoint; the root path is the endpoint itself, if [`Files::check_removable`] allows.
-    pub fn remove(&mut self, path: &RelativePath, depth: Depth) -> Result<()> {
+    pub fn remove(&self, path: &RelativePath, depth: Depth) -> Result<()> {
         if path.is_root() {
             Self::check_removable(&self.endpoint)?;
         }
         let path = self.base.join(path);
         let removed = match &self.place {
             Place::Here(store) => store.remove(&path, depth),
-            Place::There(session) => {
+            Place::There(pool) => {
                 let request = Request::Remove { path: path.as_bytes().to_vec(), tree: depth == Depth::Tree };
-                ask(&session.control, request).and_then(|answer| match answer {
-                    Answer::Done => Ok(()),
-                    other => Err(unfit(&other)),
-                })
+                pool.once(|control| order(control, request))
             }
         };
         removed.map_err(|error| match error.kind() {
@@ -132,11 +240,11 @@ impl Files {
     }
 
     /// Reads the file at `path`, where it lives, and answers with its digests.
-    pub fn digests(&mut self, path: &RelativePath) -> Result<Digests> {
+    pub fn digests(&self, path: &RelativePath) -> Result<Digests> {
         let path = self.base.join(path);
         match &self.place {
             Place::Here(store) => digest_file(store.as_ref(), &path, &|| false),
-            Place::There(session) => match ask(&session.control, Request::Digest(path.as_bytes().to_vec()))? {
+            Place::There(pool) => match pool.repeat(|control| ask(control, Request::Digest(path.as_bytes().to_vec())))? {
                 Answer::Digests { size, crc64nvme, blake3 } => {
                     Ok(Digests { size, crc64nvme: format!("{crc64nvme:016x}"), blake3: hex(&blake3) })
                 }
@@ -144,13 +252,21 @@ impl Files {
             },
         }
     }
+
+    /// The error about a path, where that is what the endpoint names, with what its service knows of it.
+    fn explained(&self, path: &RelativePath, error: Error) -> Error {
+        match self.endpoint.resolve() {
+            Ok(Location::Service(url)) if path.is_root() => services::explained(&url, error),
+            _ => error,
+        }
+    }
 }
 
-/// The error about what an endpoint names, with what its service knows of it.
-fn explained(endpoint: &Endpoint, error: Error) -> Error {
-    match endpoint.resolve() {
-        Ok(Location::Service(url)) => remote::explained(&url, error),
-        _ => error,
+/// The number of a rule on the wire.
+fn rule(overwrite: Overwrite) -> u8 {
+    match overwrite {
+        Overwrite::Replace => 0,
+        Overwrite::Never => 1,
     }
 }
 
@@ -172,119 +288,4 @@ pub fn digest_file(store: &dyn Store, path: &RelativePath, stop: &dyn Fn() -> bo
         size += read as u64;
     }
     Ok(Digests { size, crc64nvme: format!("{crc:016x}"), blake3: blake3.finalize().to_hex().to_string() })
-}
-
-/// Asks a server for one entry.
-pub(crate) fn stat(control: &Control, path: &RelativePath) -> Result<Entry> {
-    match ask(control, Request::Stat(path.as_bytes().to_vec()))? {
-        Answer::Entries { mut entries, .. } if entries.len() == 1 => Entry::try_from(entries.remove(0)),
-        other => Err(unfit(&other)),
-    }
-}
-
-fn ask(control: &Control, request: Request) -> Result<Answer> {
-    control.sender.send(&Message::Request(request))?;
-    answer(control)
-}
-
-fn answer(control: &Control) -> Result<Answer> {
-    match control.receiver.recv_timeout(PATIENCE) {
-        Ok(Message::Answer(Answer::Failed(failed)) | Message::Fail(failed)) => Err(failed.into()),
-        Ok(Message::Answer(answer)) => Ok(answer),
-        Ok(other) => Err(crate::pipeline::sender::unexpected(&other)),
-        Err(_) => Err(control
-            .sender
-            .failure()
-            .unwrap_or_else(|| Error::new(ErrorKind::ConnectionLost, "the server closed the connection without an answer"))),
-    }
-}
-
-fn unfit(answer: &Answer) -> Error {
-    let name = format!("{answer:?}").split(['(', ' ']).next().unwrap_or_default().to_owned();
-    Error::new(ErrorKind::Protocol, format!("the server answered `{name}` to another question"))
-}
-
-/// A listing that arrives in parts.
-struct RemoteListing<'a> {
-    control: &'a Control,
-    waiting: VecDeque<Result<Entry>>,
-    last: bool,
-}
-
-impl Iterator for RemoteListing<'_> {
-    type Item = Result<Entry>;
-
-    fn next(&mut self) -> Option<Result<Entry>> {
-        while self.waiting.is_empty() {
-            if self.last {
-                return None;
-            }
-            match answer(self.control) {
-                Ok(Answer::Entries { entries, failed, last }) => {
-                    self.last = last;
-                    self.waiting.extend(entries.into_iter().map(Entry::try_from));
-                    self.waiting.extend(failed.into_iter().map(|item| Err(item.failed.into())));
-                }
-                Ok(other) => return Some(self.end(unfit(&other))),
-                Err(error) => return Some(self.end(error)),
-            }
-        }
-        self.waiting.pop_front()
-    }
-}
-
-impl RemoteListing<'_> {
-    fn end(&mut self, error: Error) -> Result<Entry> {
-        self.last = true;
-        Err(error)
-    }
-}
-
-impl Drop for RemoteListing<'_> {
-    /// The rest of an answer that nobody wants must not be taken for the next one.
-    fn drop(&mut self) {
-        while !self.last && self.next().is_some() {
-            self.waiting.clear();
-        }
-    }
-}
-
-impl TryFrom<WireEntry> for Entry {
-    type Error = Error;
-
-    fn try_from(entry: WireEntry) -> Result<Self> {
-        Ok(Self {
-            path: RelativePath::from_bytes(&entry.path)?,
-            kind: match entry.kind {
-                0 => EntryKind::File,
-                1 => EntryKind::Directory,
-                2 => EntryKind::Symlink(entry.target.unwrap_or_default().into()),
-                _ => EntryKind::Other,
-            },
-            size: entry.size,
-            modified_ns: entry.modified_ns,
-            mode: entry.mode,
-            version: None,
-            sparse: false,
-        })
-    }
-}
-
-impl From<Entry> for WireEntry {
-    fn from(entry: Entry) -> Self {
-        let (kind, target) = match entry.kind {
-            EntryKind::File => (0, None),
-            EntryKind::Directory => (1, None),
-            EntryKind::Symlink(target) => (2, Some(target.into())),
-            EntryKind::Other => (3, None),
-        };
-        Self {
-            path: entry.path.as_bytes().to_vec(),
-            kind,
-            size: entry.size,
-            modified_ns: entry.modified_ns,
-            mode: entry.mode,
-            target,
-        }
-    }
 }

@@ -13,10 +13,12 @@ use crate::auth::identity::Identity;
 use crate::auth::secret::{self, Origin, Secret};
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::acceptor::{Accepted, Acceptor, Admission};
+use crate::open;
 use crate::options::{Access, ServeOptions, Symlinks};
 use crate::pipeline::stop::Stop;
 use crate::protocol::handshake::Limits;
 use crate::server::registry::Registry;
+use crate::store::Store;
 use crate::store::local::LocalStore;
 
 /// How often the listening thread looks whether the server is to end.
@@ -36,6 +38,8 @@ pub struct Server {
 struct Shared {
     options: ServeOptions,
     store: Arc<LocalStore>,
+    /// The same files, with links followed as far as they stay below the root: what ranges are read from.
+    readable: Arc<dyn Store>,
     acceptor: Acceptor,
     registry: Registry,
     /// Set when no new sessions are taken.
@@ -51,6 +55,8 @@ impl Server {
         options.validate()?;
         crate::limits::raise_open_files();
         let store = Arc::new(LocalStore::confined(&options.root, Symlinks::Keep)?);
+        let followed = Arc::new(LocalStore::confined(&options.root, Symlinks::Follow)?);
+        let readable = open::throttled(followed, options.worker_rate);
         let (secret, origin) = secret::find_or_generate(&options.secret)?;
         let identity = match &options.certificate {
             Some((certificate, key)) => Identity::from_files(certificate, key)?,
@@ -75,6 +81,7 @@ impl Server {
         let shared = Arc::new(Shared {
             options,
             store,
+            readable,
             acceptor,
             registry: Registry::default(),
             draining: Stop::default(),

@@ -10,6 +10,8 @@ from edt.options import Path, Size
 
 __all__ = [
     "OPTIMIZERS",
+    "FileReader",
+    "Files",
     "Handle",
     "Report",
     "Server",
@@ -38,9 +40,16 @@ def main(arguments: Sequence[str]) -> int:
     """Runs one command line, program name first, and returns the exit code."""
 
 def start(
-    sources: Sequence[str], destination: str, options: Mapping[str, Any], optimizer: Adapter | None = None
+    sources: Sequence[str],
+    destination: str,
+    options: Mapping[str, Any],
+    optimizer: Adapter | None = None,
+    resumable: bool = True,
 ) -> Handle:
-    """Starts a transfer; `options` are those of `edt.TransferOptions` and the name of an `optimizer`."""
+    """Starts a transfer; `options` are those of `edt.TransferOptions` and the name of an `optimizer`.
+
+    One that is not `resumable` keeps nothing for another attempt if it ends early.
+    """
 
 @final
 class Handle:
@@ -108,6 +117,55 @@ def stat(url: str, options: Mapping[str, Any]) -> _Row:
 
 def remove(url: str, recursive: bool, options: Mapping[str, Any]) -> None:
     """Removes an entry."""
+
+@final
+class Files:
+    """An endpoint, connected; threads may share it. Paths are relative to the endpoint."""
+
+    def __new__(cls, url: str, options: Mapping[str, Any], connections: int, read_ahead: int) -> Files:
+        """Connects; `options` are those of `edt.ConnectOptions`, `read_ahead` is in bytes for each open file."""
+
+    def list(self, path: str, recursive: bool) -> builtins.list[_Row]:
+        """Lists entries named relative to the path; a file yields itself with an empty name."""
+
+    def stat(self, path: str) -> _Row:
+        """Describes one entry, under the path as given."""
+
+    def remove(self, path: str, recursive: bool) -> None:
+        """Removes an entry."""
+
+    def create_directory(self, path: str) -> None:
+        """Makes a directory and those above it; one that exists is no error."""
+
+    def write(self, path: str, content: bytes, replace: bool) -> None:
+        """Writes a file of at most 512 KiB whole, and makes the directories above it."""
+
+    def copy(self, source: str, destination: str) -> None:
+        """Copies a file at the endpoint, replacing what has the name."""
+
+    def rename(self, source: str, destination: str) -> None:
+        """Renames an entry at the endpoint, replacing a file that has the name."""
+
+    def open(self, path: str, first: tuple[int, int]) -> FileReader:
+        """Opens a file, and brings the bytes from the first up to the second number with the answer."""
+
+@final
+class FileReader:
+    """A file opened to read, in the state that it had then; threads may share it."""
+
+    @property
+    def size(self) -> int:
+        """Size in bytes."""
+
+    @property
+    def modified_ns(self) -> int | None:
+        """Modification time in nanoseconds since 1970, if known."""
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Reads a range as far as the file goes, and ahead of whoever reads in order."""
+
+    def expect(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Says which ranges will be read, each from a first byte up to another: they are brought at once."""
 
 def path_file(source: str, destination: str, stages: int) -> pathlib.Path:
     """Where the explored path between two endpoints is kept, for one stage or three."""

@@ -22,7 +22,7 @@ mod _edt {
     #[pymodule_export]
     use crate::cli::main;
     #[pymodule_export]
-    use crate::files::{list, remove, stat};
+    use crate::files::{FileReader, Files, list, remove, stat};
     #[pymodule_export]
     use crate::history::{agent_file, path_file};
     #[pymodule_export]

@@ -17,18 +17,22 @@ const BATCH: usize = 256;
 
 /// Starts a transfer.
 #[pyfunction]
-#[pyo3(signature = (sources, destination, options, optimizer=None))]
+#[pyo3(signature = (sources, destination, options, optimizer=None, resumable=true))]
 pub(crate) fn start(
     py: Python<'_>,
     sources: Vec<String>,
     destination: String,
     options: &Bound<'_, PyDict>,
     optimizer: Option<&Bound<'_, PyAny>>,
+    resumable: bool,
 ) -> PyResult<Handle> {
     let sources = sources.into_iter().map(Endpoint::new).collect();
     let mut transfer = Transfer::from_many(sources, destination).with_options(transfer_options(options)?);
     if let Some(adapter) = optimizer {
         transfer = transfer.with_optimizer(PythonOptimizer::new(adapter)?);
+    }
+    if !resumable {
+        transfer = transfer.without_resuming();
     }
     let handle = interruptible(py, move || transfer.start())?;
     Ok(Handle { events: handle.events(), canceller: handle.canceller(), running: Mutex::new(Some(handle)) })

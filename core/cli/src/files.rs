@@ -15,11 +15,11 @@ use crate::terminal::{complain, printable};
 
 pub(crate) fn list(args: &ListArgs) -> anyhow::Result<Exit> {
     let told = |error| unexpanded(error, &args.url);
-    let mut files = Files::open(&endpoint(&args.url)?, &args.connect.options()).map_err(told)?;
+    let files = Files::open(&endpoint(&args.url)?, &args.connect.options()).map_err(told)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let mut exit = Exit::Complete;
     // The first answer tells whether the directory is there at all, and its server has room for one more caller.
-    let mut entries = files.list(depth(args.recursive)).map_err(told)?.peekable();
+    let mut entries = files.list(&RelativePath::root(), depth(args.recursive)).map_err(told)?.peekable();
     let whole = |error: &edt::Error| Exit::of_kind(error.kind()) == Exit::Unreachable;
     if let Some(Err(error)) = entries.next_if(|first| first.as_ref().is_err_and(whole)) {
         return Err(told(error).into());
@@ -41,7 +41,7 @@ pub(crate) fn list(args: &ListArgs) -> anyhow::Result<Exit> {
 
 pub(crate) fn stat(args: &StatArgs) -> anyhow::Result<Exit> {
     let entry = Files::open(&endpoint(&args.url)?, &args.connect.options())
-        .and_then(|mut files| files.stat(&RelativePath::root()))
+        .and_then(|files| files.stat(&RelativePath::root()))
         .map_err(|error| unexpanded(error, &args.url))?;
     if args.json {
         writeln!(io::stdout(), "{}", as_json(&entry))?;
@@ -58,7 +58,7 @@ pub(crate) fn remove(args: &RemoveArgs) -> anyhow::Result<Exit> {
     let mut failed = Vec::new();
     for endpoint in endpoints {
         let removed = Files::open(&endpoint, &args.connect.options())
-            .and_then(|mut files| files.remove(&RelativePath::root(), depth(args.recursive)));
+            .and_then(|files| files.remove(&RelativePath::root(), depth(args.recursive)));
         failed.extend(removed.err().map(|error| unexpanded(error, endpoint.as_str())));
     }
     match failed.pop() {

@@ -106,7 +106,7 @@ impl Pattern {
         let depth = if below.contains('/') || below.contains("**") { Depth::Tree } else { Depth::One };
         let base = if self.base.is_empty() { "./" } else { &self.base };
         let mut paths = Vec::new();
-        for entry in Files::open(&Endpoint::new(base), options)?.list(depth)? {
+        for entry in Files::open(&Endpoint::new(base), options)?.list(&RelativePath::root(), depth)? {
             let path = entry?.path;
             if is_match(&glob, below, &path) {
                 paths.push(path);

@@ -40,7 +40,7 @@ struct Counts {
 
 pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<Exit> {
     let manifest = BufReader::new(open(&args.manifest)?);
-    let mut files = Files::open(&endpoint(&args.url)?, &args.connect.options())?;
+    let files = Files::open(&endpoint(&args.url)?, &args.connect.options())?;
     let mut out = BufWriter::new(io::stdout().lock());
     let mut counts = Counts::default();
     for expected in Manifest::read(manifest) {

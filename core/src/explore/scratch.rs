@@ -94,7 +94,7 @@ impl Scratch {
         if ending().is_err_and(|error| error.kind() == ErrorKind::AlreadyExists) {
             let _ = ending();
         }
-        let (mut files, root) = (Files::open(url, options)?, RelativePath::root());
+        let (files, root) = (Files::open(url, options)?, RelativePath::root());
         match files.stat(&root) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::TransferId;
 
 pub use failed::{Failed, ItemFailed};
-pub use files::{Answer, Request, WireEntry};
+pub use files::{Answer, FileState, Request, WireEntry, check_crc32c};
 pub use have::{DoneKey, Have, PartialFile};
 pub use item::{FileHeader, ItemKind, Skipped};
 pub use meters::{Meters, StageMeters, TcpMeters, Tune};

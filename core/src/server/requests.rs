@@ -1,15 +1,20 @@
-//! Requests about files: list, describe, remove, make, digest.
+//! Requests about files: list, describe, remove, make, digest, read ranges, write small ones, rename, copy.
 
-use crate::error::{Error, Result};
-use crate::files::digest_file;
+use crate::error::{Error, ErrorKind, Result};
+use crate::files::{digest_file, whole};
 use crate::link::Control;
+use crate::options::Overwrite;
 use crate::path::RelativePath;
-use crate::protocol::message::{Answer, ItemFailed, Message, Request, WireEntry, parts};
-use crate::server::Shared;
+use crate::protocol::frame::crc32c;
+use crate::protocol::message::{Answer, FileState, ItemFailed, Message, Request, WireEntry, check_crc32c, parts};
+use crate::server::{Shared, leaving};
 use crate::store::{Depth, Store};
 
 /// Entries of one part of a listing.
 const ENTRIES: usize = 128;
+
+/// Bytes of one part of a range, which with what travels beside them stay below the limit of a message.
+const PART: usize = 512 << 10;
 
 impl Shared {
     /// Answers one request; only a broken connection is an error here.
@@ -41,6 +46,57 @@ impl Shared {
                 self.store.create_directory(&RelativePath::from_bytes(&path)?).map(|()| Some(Answer::Done))
             }
             Request::Digest(path) => self.digest(&RelativePath::from_bytes(&path)?).map(Some),
+            Request::Read { path, offset, length } => {
+                self.read(control, &RelativePath::from_bytes(&path)?, offset, length).map(|()| None)
+            }
+            changing => self.change(changing).map(|()| Some(Answer::Done)),
+        }
+    }
+
+    /// Does what changes a single file.
+    fn change(&self, request: Request) -> Result<()> {
+        self.writable()?;
+        match request {
+            Request::Rename { from, to, overwrite } => {
+                let (from, to) = (RelativePath::from_bytes(&from)?, RelativePath::from_bytes(&to)?);
+                self.store.rename(&from, &to, rule(overwrite))
+            }
+            Request::Write { path, content, crc32c, overwrite } => {
+                let path = RelativePath::from_bytes(&path)?;
+                check_crc32c(&content, crc32c, &format!("the content of `{path}`"))?;
+                whole::write(self.store.as_ref(), &path, &content, rule(overwrite))
+            }
+            Request::Copy { from, to, overwrite } => {
+                let (from, to) = (RelativePath::from_bytes(&from)?, RelativePath::from_bytes(&to)?);
+                whole::copy(self.store.as_ref(), &from, &to, rule(overwrite), &|| self.ending.is_set())
+            }
+            other => Err(Error::new(ErrorKind::Protocol, format!("could not do `{other:?}`")).with_cause("it changes no file")),
+        }
+    }
+
+    /// Sends a range part by part, each with the state that the file had when it was read: the caller compares it.
+    fn read(&self, control: &Control, path: &RelativePath, offset: u64, length: u64) -> Result<()> {
+        let end = offset.checked_add(length).filter(|end| i64::try_from(*end).is_ok()).ok_or_else(|| {
+            Error::new(ErrorKind::InvalidInput, format!("could not read `{path}`")).with_cause("the range has no end")
+        })?;
+        let reader = self.readable.open(path)?;
+        let mut buffer = vec![0; usize::try_from(length).unwrap_or(PART).min(PART)];
+        let mut at = offset;
+        loop {
+            if self.ending.is_set() {
+                return Err(leaving());
+            }
+            let wanted = usize::try_from(end - at).unwrap_or(PART).min(PART);
+            let count = reader.read_at(at, &mut buffer[..wanted])?;
+            let bytes = &buffer[..count];
+            at += count as u64;
+            let last = count < wanted || at == end;
+            let state = FileState::from(&reader.stat()?);
+            let part = Answer::Bytes { state, bytes: bytes.to_vec(), crc32c: crc32c(bytes), last };
+            control.sender.send(&Message::Answer(part))?;
+            if last {
+                return Ok(());
+            }
         }
     }
 
@@ -67,6 +123,11 @@ impl Shared {
         let blake3 = blake3::Hash::from_hex(&digests.blake3).map_err(|_| broken())?;
         Ok(Answer::Digests { size: digests.size, crc64nvme, blake3: *blake3.as_bytes() })
     }
+}
+
+/// The rule behind a wire number.
+fn rule(overwrite: u8) -> Overwrite {
+    if overwrite == 0 { Overwrite::Replace } else { Overwrite::Never }
 }
 
 /// Tells entries in as many messages as their names and causes take.

@@ -26,6 +26,12 @@ use crate::store::null::{NullStore, ZeroStore};
 /// How often the caller hears the meters of the server's half.
 const METERS_EVERY: Duration = Duration::from_millis(100);
 
+/// How long the server waits for a caller's next request, once it is to end, in turns of [`TURN`]: some callers keep a session for later.
+const IDLE_TURNS: u32 = 10;
+
+/// How often a session without a request looks whether the server is to end.
+const TURN: Duration = Duration::from_millis(200);
+
 /// Bytes that a caller may have made up: whatever sums of them are formed, they do not overflow.
 const MOST_MADE_UP: u64 = 1 << 63;
 
@@ -50,9 +56,9 @@ impl Shared {
         self.registry.add(session.session);
         tracing::info!(peer = %session.peer, "a session began");
         let control = &session.control;
-        let mut chosen = None;
+        let (mut chosen, mut idle) = (None, 0);
         loop {
-            match control.receiver.recv_timeout(Duration::from_millis(200)) {
+            match control.receiver.recv_timeout(TURN) {
                 Ok(Message::Start(start)) => {
                     let outcome = self.transfer(session, &start, chosen);
                     if let Err(error) = &outcome {
@@ -65,11 +71,17 @@ impl Shared {
                         return refuse(control, &error);
                     }
                 }
-                Ok(Message::Request(request)) => self.answer(control, request)?,
+                Ok(Message::Request(request)) => {
+                    self.answer(control, request)?;
+                    idle = 0;
+                }
                 Ok(other) => return refuse(control, &crate::pipeline::sender::unexpected(&other)),
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
                 Err(RecvTimeoutError::Timeout) if self.ending.is_set() => return refuse(control, &leaving()),
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) if self.draining.is_set() && idle >= IDLE_TURNS => {
+                    return refuse(control, &leaving());
+                }
+                Err(RecvTimeoutError::Timeout) => idle += 1,
             }
         }
     }

@@ -3,7 +3,7 @@
 use edt::protocol::TransferId;
 use edt::protocol::frame::{FLAG_ZERO, FrameHeader, FrameKind, crc32c};
 use edt::protocol::message::{
-    Ack, Answer, Complete, Direction, DoneItem, DoneKey, Failed, FileHeader, Have, ItemFailed, ItemKind, Key, Listed, MadeUp,
+    Ack, Answer, Complete, Direction, DoneItem, DoneKey, Failed, FileHeader, FileState, Have, ItemFailed, ItemKind, Key, Listed, MadeUp,
     Message, Meters, PartialFile, ReceiveOptions, Request, Root, SendOptions, Skipped, StageMeters, Start, TcpMeters, Tune,
     WireEntry,
 };
@@ -71,6 +71,7 @@ pub(crate) fn messages() -> Vec<(&'static str, Message)> {
     let mut all = session_messages();
     all.extend(meter_messages());
     all.extend(file_messages());
+    all.extend(content_messages());
     all
 }
 
@@ -234,5 +235,20 @@ fn file_messages() -> Vec<(&'static str, Message)> {
         ("answer-done", Message::Answer(Answer::Done)),
         ("answer-failed", Message::Answer(Answer::Failed(failed()))),
         ("answer-digests", Message::Answer(Answer::Digests { size: 9, crc64nvme: 1, blake3: [0xb3; 32] })),
+    ]
+}
+
+fn content_messages() -> Vec<(&'static str, Message)> {
+    let (from, to, overwrite) = (b"from".to_vec(), b"dir/to".to_vec(), 1);
+    let (content, crc32c) = (b"123456789".to_vec(), crc32c(b"123456789"));
+    let state = FileState { size: 1 << 33, modified_ns: Some(-1), version: Some(u64::MAX) };
+    let plain = FileState { size: 0, modified_ns: None, version: None };
+    vec![
+        ("request-read", Message::Request(Request::Read { path: from.clone(), offset: 1 << 32, length: 4 << 20 })),
+        ("request-rename", Message::Request(Request::Rename { from: from.clone(), to: to.clone(), overwrite })),
+        ("request-write", Message::Request(Request::Write { path: to.clone(), content: content.clone(), crc32c, overwrite: 0 })),
+        ("request-copy", Message::Request(Request::Copy { from, to, overwrite })),
+        ("answer-bytes", Message::Answer(Answer::Bytes { state, bytes: content, crc32c, last: false })),
+        ("answer-no-bytes", Message::Answer(Answer::Bytes { state: plain, bytes: Vec::new(), crc32c: 0, last: true })),
     ]
 }

@@ -3,6 +3,8 @@
 use minicbor::{Decode, Encode};
 
 use super::{Failed, ItemFailed};
+use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::frame::crc32c;
 
 /// A request about files.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -36,6 +38,61 @@ pub enum Request {
     /// Read a file and answer with its size and digests.
     #[n(4)]
     Digest(#[cbor(n(0), with = "minicbor::bytes")] Vec<u8>),
+    /// Read a range of a file, as far as the file goes: answers are `Bytes`, the last one marked.
+    #[n(5)]
+    Read {
+        /// The path; links are followed below the root.
+        #[cbor(n(0), with = "minicbor::bytes")]
+        path: Vec<u8>,
+        /// The first byte.
+        #[n(1)]
+        offset: u64,
+        /// How many; none asks only for the state of the file.
+        #[n(2)]
+        length: u64,
+    },
+    /// Give an entry another name; directories above it are made.
+    #[n(6)]
+    Rename {
+        /// The name that it has.
+        #[cbor(n(0), with = "minicbor::bytes")]
+        from: Vec<u8>,
+        /// The name that it gets.
+        #[cbor(n(1), with = "minicbor::bytes")]
+        to: Vec<u8>,
+        /// 0 replace a file that stands there, 1 never.
+        #[n(2)]
+        overwrite: u8,
+    },
+    /// Write a small file whole; directories above it are made.
+    #[n(7)]
+    Write {
+        /// The path.
+        #[cbor(n(0), with = "minicbor::bytes")]
+        path: Vec<u8>,
+        /// All its bytes.
+        #[cbor(n(1), with = "minicbor::bytes")]
+        content: Vec<u8>,
+        /// crc32c of the content.
+        #[n(2)]
+        crc32c: u32,
+        /// 0 replace a file that stands there, 1 never.
+        #[n(3)]
+        overwrite: u8,
+    },
+    /// Copy a file to another name; directories above it are made.
+    #[n(8)]
+    Copy {
+        /// The file.
+        #[cbor(n(0), with = "minicbor::bytes")]
+        from: Vec<u8>,
+        /// The name of the copy.
+        #[cbor(n(1), with = "minicbor::bytes")]
+        to: Vec<u8>,
+        /// 0 replace a file that stands there, 1 never.
+        #[n(2)]
+        overwrite: u8,
+    },
 }
 
 /// An answer to a request.
@@ -73,6 +130,37 @@ pub enum Answer {
         #[cbor(n(2), with = "minicbor::bytes")]
         blake3: [u8; 32],
     },
+    /// Some bytes of a range, behind those of the part before.
+    #[n(4)]
+    Bytes {
+        /// The file, as it was when these bytes had been read.
+        #[n(0)]
+        state: FileState,
+        /// The bytes.
+        #[cbor(n(1), with = "minicbor::bytes")]
+        bytes: Vec<u8>,
+        /// Their crc32c.
+        #[n(2)]
+        crc32c: u32,
+        /// Whether this is the last part.
+        #[n(3)]
+        last: bool,
+    },
+}
+
+/// What tells the states of one file apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct FileState {
+    /// Size in bytes.
+    #[n(0)]
+    pub size: u64,
+    /// Modification time, nanoseconds since 1970.
+    #[n(1)]
+    pub modified_ns: Option<i64>,
+    /// What changes when the file is replaced though size and time stay.
+    #[n(2)]
+    pub version: Option<u64>,
 }
 
 /// An entry of a listing.
@@ -97,4 +185,14 @@ pub struct WireEntry {
     /// Target of a symbolic link.
     #[cbor(n(5), with = "minicbor::bytes")]
     pub target: Option<Vec<u8>>,
+}
+
+/// An error if bytes that came in a message are not those that were sent; `what` names them.
+pub fn check_crc32c(bytes: &[u8], expected: u32, what: &str) -> Result<()> {
+    if crc32c(bytes) == expected {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Corrupted, format!("could not trust {what}"))
+        .with_cause("the bytes differ from their crc32c")
+        .with_hint("if it happens often, check memory, network cards and their offloads"))
 }

@@ -161,7 +161,7 @@ impl Fetch {
 
     fn made(&self, path: &std::path::Path) -> Result<Made> {
         let endpoint = Endpoint::from(path);
-        let mut files = Files::open(&endpoint, &self.options)?;
+        let files = Files::open(&endpoint, &self.options)?;
         let entry = files.stat(&RelativePath::root())?;
         let digests = files.digests(&RelativePath::root())?;
         let blake3 = blake3::Hash::from_hex(&digests.blake3)

@@ -1,0 +1,1 @@
+"""What the file system of `edt.fsspec` is made of. It needs fsspec, which `edt[fsspec]` brings."""

@@ -1,0 +1,123 @@
+"""Looking at the files of a server, with listings that are kept for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from edt import _edt
+from edt._fsspec.connected import Connected
+from edt._fsspec.place import Info, info_of, parent, relative
+from edt.errors import UnsupportedError, WrongTypeError
+
+
+class Listed(Connected):
+    """Lists, describes and finds."""
+
+    def ls(self, path: str, detail: bool = True, refresh: bool = False, **options: Any) -> list[Any]:
+        """Lists a directory, or a file as itself; `refresh` asks the server whatever is known."""
+        path = self.plain(path)
+        infos = None if refresh else self.dircache.get(path)
+        if infos is None:
+            infos = self._described(self.native.list(relative(path), False), path)
+            if not _is_itself(infos, path):
+                self.dircache[path] = infos
+        return list(infos) if detail else [info["name"] for info in infos]
+
+    def info(self, path: str, refresh: bool = False, **options: Any) -> Info:
+        """Describes an entry; the file or directory that a link leads to."""
+        path = self.plain(path)
+        if not refresh:
+            for known in self.dircache.get(parent(path)) or ():
+                if known["name"] == path:
+                    return dict(known)
+        return self._described([self.native.stat(relative(path))], "")[0]
+
+    def found(self, path: str) -> Info | None:
+        """Describes an entry, or says that there is none; what the server cannot tell is an error."""
+        try:
+            return self.info(path)
+        except (FileNotFoundError, WrongTypeError):
+            return None
+
+    def exists(self, path: str, **options: Any) -> bool:
+        """Whether there is an entry; a server that does not answer is an error."""
+        return self.found(path) is not None
+
+    def isdir(self, path: str) -> bool:
+        """Whether there is a directory."""
+        return (self.found(path) or {}).get("type") == "directory"
+
+    def isfile(self, path: str) -> bool:
+        """Whether there is a file."""
+        return (self.found(path) or {}).get("type") == "file"
+
+    def find(
+        self, path: str, maxdepth: int | None = None, withdirs: bool = False, detail: bool = False, **options: Any
+    ) -> Any:
+        """Lists all files below a path, by one request for the whole tree."""
+        path = self.plain(path)
+        if maxdepth is not None:
+            return super().find(path, maxdepth=maxdepth, withdirs=withdirs, detail=detail, **options)
+        try:
+            infos = self._described(self.native.list(relative(path), True), path)
+        except (FileNotFoundError, WrongTypeError):
+            return {} if detail else []
+        if not _is_itself(infos, path):
+            self._remember_tree(path, infos)
+            if withdirs:
+                infos = [self.info(path), *infos]
+        out = {info["name"]: info for info in infos if withdirs or info["type"] != "directory"}
+        names = sorted(out)
+        return {name: out[name] for name in names} if detail else names
+
+    def modified(self, path: str) -> datetime:
+        """When a file was written last, in UTC."""
+        nanoseconds = self.info(path).get("mtime_ns")
+        if nanoseconds is None:
+            raise UnsupportedError(f"could not tell when `{path}` was modified", cause="the server does not know")
+        return datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=nanoseconds // 1000)
+
+    def _described(self, rows: Iterable[_edt._Row], base: str) -> list[Info]:
+        infos = sorted((info_of(row, base) for row in rows), key=lambda info: str(info["name"]))
+        links = [info for info in infos if info["type"] == "link"]
+        self.at_once(self._follow, links)
+        return infos
+
+    def _follow(self, info: Info) -> None:
+        """Describes a link to a file as that file."""
+        try:
+            reader = self.native.open(relative(info["name"]), (0, 0))
+        except OSError:
+            return
+        info |= {"type": "file", "size": reader.size}
+
+    def _remember_tree(self, path: str, infos: list[Info]) -> None:
+        below: dict[str, list[Info]] = {path: []}
+        for info in infos:
+            if info["type"] == "directory":
+                below.setdefault(info["name"], [])
+            below.setdefault(parent(info["name"]), []).append(info)
+        for directory, entries in below.items():
+            self.dircache[directory] = entries
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        """Forgets listings: all, or that of a directory and of the one above it."""
+        super().invalidate_cache(path)
+        if path is None:
+            self.dircache.clear()
+        else:
+            self.forget(path)
+
+    def forget(self, path: str) -> None:
+        """Forgets what is known of a path, of what is below it, and of the directories above it."""
+        path = self.plain(path)
+        for known in list(self.dircache):
+            if known == path or known.startswith(path.rstrip("/") + "/") or path.startswith(known.rstrip("/") + "/"):
+                self.dircache.pop(known, None)
+
+
+def _is_itself(infos: list[Info], path: str) -> bool:
+    """Whether a listing is that of a file, which yields itself."""
+    return len(infos) == 1 and infos[0]["name"] == path

@@ -1,0 +1,106 @@
+"""Moving files and trees between this machine and a server, each in as few tuned transfers as that takes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fsspec.callbacks import DEFAULT_CALLBACK, Callback
+from fsspec.utils import isfilelike
+
+from edt import _edt
+from edt._fsspec import trees
+from edt._fsspec.listed import Listed
+from edt.errors import TransferFailed
+from edt.events import FileDone
+from edt.transfer import TransferHandle
+
+
+class Moved(Listed):
+    """Gets and puts."""
+
+    def get(
+        self,
+        rpath: Any,
+        lpath: Any,
+        recursive: bool = False,
+        callback: Callback = DEFAULT_CALLBACK,
+        maxdepth: int | None = None,
+        **options: Any,
+    ) -> None:
+        """Brings files to this machine, a tree in one tuned transfer; see `fsspec.AbstractFileSystem.get`."""
+        trees.get(self, rpath, lpath, recursive, maxdepth, callback)
+
+    def get_file(self, rpath: str, lpath: Any, callback: Callback = DEFAULT_CALLBACK, **options: Any) -> None:
+        """Brings one file, or makes a directory like that at the server."""
+        if isfilelike(lpath) or options.get("outfile") is not None:
+            super().get_file(rpath, lpath, callback=callback, **options)
+        elif self.isdir(rpath):
+            Path(lpath).mkdir(parents=True, exist_ok=True)
+        else:
+            self.fetch([self.plain(rpath)], os.path.abspath(lpath), callback)
+
+    def put(
+        self,
+        lpath: Any,
+        rpath: Any,
+        recursive: bool = False,
+        callback: Callback = DEFAULT_CALLBACK,
+        maxdepth: int | None = None,
+        **options: Any,
+    ) -> None:
+        """Brings files of this machine to the server, a tree in one transfer; see `fsspec.AbstractFileSystem.put`."""
+        trees.put(self, lpath, rpath, recursive, maxdepth, callback)
+
+    def put_file(
+        self, lpath: str, rpath: str, callback: Callback = DEFAULT_CALLBACK, mode: str = "overwrite", **options: Any
+    ) -> None:
+        """Brings one file to the server, or makes a directory like that of this machine."""
+        if os.path.isdir(lpath):
+            self.makedirs(rpath, exist_ok=True)
+        else:
+            self.bring(os.path.abspath(lpath), rpath, replace=mode != "create", callback=callback)
+
+    def fetch(self, sources: Sequence[str], target: str, callback: Callback = DEFAULT_CALLBACK) -> None:
+        """Copies paths of the server to this machine in one transfer."""
+        self._transfer([self.unstrip_protocol(path) for path in sources], target, callback)
+
+    def send(self, sources: Sequence[str], target: str, callback: Callback = DEFAULT_CALLBACK) -> None:
+        """Copies paths of this machine to the server in one transfer."""
+        slash = "/" if target.endswith("/") else ""
+        self._transfer(sources, self.unstrip_protocol(target).rstrip("/") + slash, callback)
+        self.forget(target)
+
+    def bring(self, source: str, target: str, *, replace: bool, callback: Callback = DEFAULT_CALLBACK) -> None:
+        """Copies one file of this machine to a name at the server; what an interruption leaves is thrown away."""
+        if self.isdir(target):
+            raise IsADirectoryError(f"could not write `{target}`: it is a directory")
+        overwrite = "replace" if replace else "never"
+        try:
+            self._transfer([source], self.unstrip_protocol(target), callback, overwrite=overwrite, resumable=False)
+        except TransferFailed as error:
+            if any(failure.kind == "already-exists" for failure in error.report.failures):
+                raise FileExistsError(str(error)) from error
+            raise
+        finally:
+            self.forget(target)
+
+    def _transfer(
+        self,
+        sources: Sequence[str],
+        target: str,
+        callback: Callback,
+        *,
+        overwrite: str = "replace",
+        resumable: bool = True,
+    ) -> None:
+        options = {**self.connect_options, "overwrite": overwrite}
+        with TransferHandle(_edt.start(list(sources), target, options, None, resumable)) as handle:
+            for event in handle:
+                if isinstance(event, FileDone):
+                    callback.relative_update(1)
+            report = handle.join()
+        if not report.is_complete:
+            raise TransferFailed(report)
