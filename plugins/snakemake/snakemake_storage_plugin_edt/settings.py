@@ -1,7 +1,6 @@
 """Settings of the plugin: on the command line `--storage-edt-NAME`, in the Snakefile keyword arguments."""
 
-from __future__ import annotations
-
+# No `from __future__ import annotations` here: Snakemake reads the types of the fields.
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,7 @@ class StorageProviderSettings(StorageProviderSettingsBase):
         "Places that this node sees as a path already: `edt://host/dir=/mnt/dir`, several with commas between. What "
         "lies there is linked and not fetched."
     )
-    max_streams: int | None = _setting("Most streams of one transfer. Default: 64; the tuner uses what helps.")
+    max_streams: int | None = _setting("Most streams of one transfer. Default: 64; fewer where they help.", type=int)
     limit_rate: str | None = _setting("Most bytes per second of one transfer, such as 50MB. Default: no limit.")
     retries: int = _setting(
         "How often a transfer that broke off is begun again; each goes on where the last one ended.", 2
