@@ -94,6 +94,7 @@ lint: $(VENV)/.package $(VENV)/.simulator
 	$(MYPY) tests/parity/*.py
 	$(MYPY) tests/endpoints
 	$(MYPY) tests/flight
+	$(MYPY) tests/filesystem
 	$(MYPY) examples/*.py
 	cd simulator && ../$(MYPY) edt_simulator && MYPYPATH=tests ../$(MYPY) tests benchmarks
 	$(BIN)/stubtest --mypy-config-file pyproject.toml edt
