@@ -4,7 +4,10 @@
 
 mod link_support;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use edt::files::{Files, FilesOptions};
+use edt::link::acceptor::Accepted;
 use edt::path::RelativePath;
 use edt::protocol::frame::crc32c;
 use edt::protocol::message::{Answer, FileState, Message};
@@ -19,13 +22,13 @@ fn part(bytes: &[u8], last: bool) -> Answer {
 
 /// Reads ten bytes from a server that answers every request with these parts.
 fn read_from(answers: &[Answer]) -> edt::Result<Vec<u8>> {
-    let (server, caller) = (TestServer::start(), Caller::new());
+    let (server, caller) = (&TestServer::start(), Caller::new());
     let endpoint = Endpoint::new(format!("edt://{}/", server.address));
+    let stop = &AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let stop = &std::sync::atomic::AtomicBool::new(false);
-        scope.spawn(|| {
-            while !stop.load(std::sync::atomic::Ordering::Acquire) {
-                let Ok(Ok(edt::link::acceptor::Accepted::Control(session))) = server.accepted.recv_timeout(LONG / 200) else { continue };
+        scope.spawn(move || {
+            while !stop.load(Ordering::Acquire) {
+                let Ok(Ok(Accepted::Control(session))) = server.accepted.recv_timeout(LONG / 200) else { continue };
                 scope.spawn(move || {
                     while session.control.receiver.recv_timeout(LONG).is_ok() {
                         for answer in answers {
@@ -42,7 +45,7 @@ fn read_from(answers: &[Answer]) -> edt::Result<Vec<u8>> {
             bytes.truncate(count);
             Ok(bytes)
         });
-        stop.store(true, std::sync::atomic::Ordering::Release);
+        stop.store(true, Ordering::Release);
         read
     })
 }

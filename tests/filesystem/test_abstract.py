@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from fsspec.tests.abstract import (
     AbstractCopyTests,
     AbstractFixtures,
@@ -11,25 +12,38 @@ from fsspec.tests.abstract import (
     AbstractPutTests,
 )
 
-# The fixtures `fs` and `fs_path` are in conftest.py; those of the suites would hide them.
-del AbstractFixtures.fs, AbstractFixtures.fs_path
+from edt.fsspec import EdtFileSystem
 
 
-class TestCopy(AbstractCopyTests, AbstractFixtures):
+class Fixtures(AbstractFixtures):
+    """The fixtures of the suites, with the file system and the directory of conftest.py."""
+
+    @pytest.fixture
+    def fs(self, fs: EdtFileSystem) -> EdtFileSystem:
+        """The file system."""
+        return fs
+
+    @pytest.fixture
+    def fs_path(self, fs_path: str) -> str:
+        """A directory of the test's own."""
+        return fs_path
+
+
+class TestCopy(AbstractCopyTests, Fixtures):
     """Copies at the server."""
 
 
-class TestGet(AbstractGetTests, AbstractFixtures):
+class TestGet(AbstractGetTests, Fixtures):
     """Copies to this machine."""
 
 
-class TestPut(AbstractPutTests, AbstractFixtures):
+class TestPut(AbstractPutTests, Fixtures):
     """Copies from this machine."""
 
 
-class TestOpen(AbstractOpenTests, AbstractFixtures):
+class TestOpen(AbstractOpenTests, Fixtures):
     """Exclusive creation."""
 
 
-class TestPipe(AbstractPipeTests, AbstractFixtures):
+class TestPipe(AbstractPipeTests, Fixtures):
     """Writing whole contents."""
