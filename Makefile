@@ -102,6 +102,7 @@ lint: $(VENV)/.package $(VENV)/.simulator $(VENV)/.snakemake
 	$(MYPY) tests/parity/*.py
 	$(MYPY) tests/endpoints
 	$(MYPY) tests/flight
+	$(MYPY) tests/filesystem
 	$(MYPY) examples/*.py
 	cd simulator && ../$(MYPY) edt_simulator && MYPYPATH=tests ../$(MYPY) tests benchmarks
 	if $(NEW_ENOUGH); then cd plugins/snakemake && ../../$(MYPY) snakemake_storage_plugin_edt && ../../$(MYPY) tests; fi

@@ -97,6 +97,7 @@ class WriteFile(AbstractBufferedFile):
     def __init__(self, fs: Moved, path: str, mode: str, **options: Any) -> None:
         """Refuses a directory, and for `xb` whatever stands there."""
         self._folder: str | None = None
+        self._small: bytes | None = None
         found = fs.found(path) if mode != "wb" else None
         if mode == "xb" and found is not None:
             raise FileExistsError(f"could not create `{path}`: it exists")

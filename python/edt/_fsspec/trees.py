@@ -34,6 +34,8 @@ def expanded(fs: Any, source: Any, recursive: bool, maxdepth: int | None) -> lis
 
 def targets(source: Any, found: list[str], destination: Any, is_directory: bool) -> list[str]:
     """Where each of the names goes: into a directory that exists, or to a name of its own."""
+    if not found:
+        return []
     alone = isinstance(source, str)
     inside = alone and (
         (has_magic(source) and len(found) == 1) or (not has_magic(source) and is_directory and not trailing_sep(source))
@@ -86,9 +88,12 @@ def get(fs: Moved, source: Any, destination: Any, recursive: bool, maxdepth: int
     else:
         found = expanded(fs, source, recursive, maxdepth)
         made = targets(source, found, destination, directory)
+    # What one name or pattern without `recursive` stands for holds no directories.
+    sure = isinstance(source, str) and not recursive
+    directories = [False] * len(found) if sure else fs.at_once(fs.isdir, found)
     files = []
-    for path, target in zip(found, made, strict=True):
-        if recursive and fs.isdir(path):
+    for path, target, is_directory in zip(found, made, directories, strict=True):
+        if is_directory:
             Path(target).mkdir(parents=True, exist_ok=True)
         else:
             files.append((path, str(Path(target).absolute())))

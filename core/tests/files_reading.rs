@@ -1,0 +1,323 @@
+//! Files of a server, read by ranges and changed, over real connections.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod link_support;
+
+use std::fs;
+use std::num::NonZeroU16;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use edt::files::{Files, FilesOptions, MOST_WRITTEN};
+use edt::link::client::{self, Target};
+use edt::options::{Access, Overwrite, SecretSource};
+use edt::path::RelativePath;
+use edt::protocol::message::{Answer, Message, Request};
+use edt::server::{Server, ServerHandle};
+use edt::store::Depth;
+use edt::{Endpoint, Error, ErrorKind, ServeOptions, TransferOptions};
+use link_support::LONG;
+
+const SECRET: &str = "a secret for tests of files";
+const MIB: usize = 1 << 20;
+
+/// A server of a directory of its own.
+struct World {
+    place: tempfile::TempDir,
+    port: u16,
+    handle: ServerHandle,
+    thread: Option<JoinHandle<edt::Result<()>>>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    fn with(change: impl FnOnce(&mut ServeOptions)) -> Self {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir(place.path().join("root")).unwrap();
+        let mut options = ServeOptions::new(place.path().join("root"));
+        options.listen = "127.0.0.1:0".to_owned();
+        options.secret = SecretSource::Text(SECRET.to_owned());
+        options.identity = Some(place.path().join("identity.pem"));
+        change(&mut options);
+        let (port, handle, thread) = serve(options);
+        Self { place, port, handle, thread: Some(thread) }
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.place.path().join("root").join(name)
+    }
+
+    fn files(&self, how: FilesOptions) -> Files {
+        let endpoint = Endpoint::new(format!("edt://127.0.0.1:{}/", self.port));
+        Files::open_with(&endpoint, &options(), how).unwrap()
+    }
+
+    fn end(&mut self) {
+        self.handle.shutdown();
+        self.handle.shutdown();
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap().unwrap();
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.handle.shutdown();
+        self.handle.shutdown();
+    }
+}
+
+fn serve(options: ServeOptions) -> (u16, ServerHandle, JoinHandle<edt::Result<()>>) {
+    let server = Server::bind(options).unwrap();
+    let (port, handle) = (server.address().port(), server.handle());
+    (port, handle, std::thread::spawn(move || server.run()))
+}
+
+fn options() -> TransferOptions {
+    TransferOptions { secret: SecretSource::Text(SECRET.to_owned()), ..TransferOptions::default() }
+}
+
+fn name(text: &str) -> RelativePath {
+    RelativePath::from_user(text).unwrap()
+}
+
+/// Bytes that tell where they belong.
+fn content(length: usize) -> Vec<u8> {
+    let mut state = 7u64;
+    std::iter::repeat_with(|| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        state.to_be_bytes()[0]
+    })
+    .take(length)
+    .collect()
+}
+
+fn read(reader: &edt::files::FileReader, offset: usize, length: usize) -> edt::Result<Vec<u8>> {
+    let mut buffer = vec![0; length];
+    let count = reader.read_at(offset as u64, &mut buffer, &|| Ok(()))?;
+    buffer.truncate(count);
+    Ok(buffer)
+}
+
+#[test]
+fn a_file_is_read_from_anywhere_and_to_its_end() {
+    let world = World::new();
+    let bytes = content(9 * MIB + 17);
+    fs::write(world.path("a.bin"), &bytes).unwrap();
+    let files = world.files(FilesOptions::default());
+    let reader = files.reader(&name("a.bin"), 0..1000).unwrap();
+    assert_eq!(reader.entry().size, bytes.len() as u64);
+    for (offset, length) in [(0, 10), (5 * MIB - 3, 70_000), (990, 20), (9 * MIB, 100), (0, bytes.len()), (9 * MIB + 17, 5), (20 * MIB, 1)] {
+        let end = (offset + length).min(bytes.len());
+        assert!(read(&reader, offset, length).unwrap() == bytes[offset.min(end)..end], "{length} bytes from {offset}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_on_gets_every_byte_whatever_its_step() {
+    let world = World::new();
+    let bytes = content(6 * MIB + 1);
+    fs::write(world.path("a.bin"), &bytes).unwrap();
+    for (step, how) in [(10_000, FilesOptions::default()), (MIB, FilesOptions { connections: 1, read_ahead: 0 })] {
+        let reader = world.files(how).reader(&name("a.bin"), 0..0).unwrap();
+        let parts: Vec<u8> = (0..bytes.len()).step_by(step).flat_map(|at| read(&reader, at, step).unwrap()).collect();
+        assert!(parts == bytes, "in steps of {step}");
+    }
+}
+
+#[test]
+fn threads_share_a_reader() {
+    let world = World::new();
+    let bytes = Arc::new(content(8 * MIB));
+    fs::write(world.path("a.bin"), &*bytes).unwrap();
+    let files = world.files(FilesOptions::default());
+    let reader = Arc::new(files.reader(&name("a.bin"), 0..0).unwrap());
+    files.reader(&name("a.bin"), 0..0).unwrap().expect(&[0..100, 5..10, 0..u64::MAX]).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4usize {
+            let (reader, bytes) = (Arc::clone(&reader), Arc::clone(&bytes));
+            scope.spawn(move || {
+                for turn in 0..20usize {
+                    let at = (turn * 7 + thread * 3) * 262_139 % (7 * MIB);
+                    assert!(read(&reader, at, 300_000).unwrap() == bytes[at..at + 300_000]);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_file_that_changed_since_it_was_opened_is_an_error() {
+    let world = World::new();
+    fs::write(world.path("a.bin"), content(3 * MIB)).unwrap();
+    let files = world.files(FilesOptions::default());
+    let changes: [&dyn Fn(&Path); 4] = [
+        &|path| fs::write(path, content(3 * MIB + 1)).unwrap(),
+        &|path| fs::write(path, content(MIB)).unwrap(),
+        &|path| {
+            let file = fs::File::options().write(true).open(path).unwrap();
+            file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(5)).unwrap();
+        },
+        &|path| {
+            fs::write(path.with_extension("new"), content(3 * MIB)).unwrap();
+            fs::rename(path.with_extension("new"), path).unwrap();
+        },
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let reader = files.reader(&name("a.bin"), 0..0).unwrap();
+        read(&reader, 0, 10).unwrap();
+        change(&world.path("a.bin"));
+        assert_eq!(read(&reader, 2 * MIB, 10).unwrap_err().kind(), ErrorKind::SourceChanged, "change {number}");
+    }
+    let reader = files.reader(&name("a.bin"), 0..0).unwrap();
+    fs::remove_file(world.path("a.bin")).unwrap();
+    assert_eq!(read(&reader, 2 * MIB, 10).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn what_is_no_file_below_the_root_is_not_read() {
+    let world = World::new();
+    fs::create_dir(world.path("directory")).unwrap();
+    fs::write(world.path("a.bin"), "alpha").unwrap();
+    fs::write(world.place.path().join("outside"), "secret").unwrap();
+    let kind = |path: &str| world.files(FilesOptions::default()).reader(&name(path), 0..10).err().map(|error| error.kind());
+    assert_eq!(kind("none"), Some(ErrorKind::NotFound));
+    assert_eq!(kind("directory"), Some(ErrorKind::WrongType));
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("a.bin", world.path("inside")).unwrap();
+        std::os::unix::fs::symlink("../outside", world.path("escaping")).unwrap();
+        assert_eq!(kind("inside"), None);
+        assert!(kind("escaping").is_some());
+    }
+}
+
+#[test]
+fn a_server_that_went_away_and_came_back_is_asked_again() {
+    let mut world = World::new();
+    let bytes = content(4 * MIB);
+    fs::write(world.path("a.bin"), &bytes).unwrap();
+    let files = world.files(FilesOptions::default());
+    let reader = files.reader(&name("a.bin"), 0..0).unwrap();
+    assert!(read(&reader, 0, 100).unwrap() == bytes[..100]);
+    world.end();
+    let options = ServeOptions {
+        listen: format!("127.0.0.1:{}", world.port),
+        secret: SecretSource::Text(SECRET.to_owned()),
+        identity: Some(world.place.path().join("identity.pem")),
+        ..ServeOptions::new(world.path(""))
+    };
+    let (_, handle, _) = serve(options);
+    assert!(read(&reader, 2 * MIB, MIB).unwrap() == bytes[2 * MIB..3 * MIB]);
+    handle.shutdown();
+    handle.shutdown();
+}
+
+#[test]
+fn a_server_that_is_gone_is_an_error_within_seconds() {
+    let mut world = World::new();
+    fs::write(world.path("a.bin"), content(MIB)).unwrap();
+    let files = world.files(FilesOptions::default());
+    let reader = files.reader(&name("a.bin"), 0..0).unwrap();
+    world.end();
+    let began = Instant::now();
+    assert_eq!(read(&reader, 0, 10).unwrap_err().kind(), ErrorKind::Unreachable);
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    let stop = || Err(Error::new(ErrorKind::Cancelled, "no more"));
+    let cancelled = reader.read_at(600_000, &mut [0; 10], &stop).unwrap_err();
+    assert_eq!(cancelled.kind(), ErrorKind::Cancelled);
+}
+
+#[test]
+fn a_server_that_takes_few_sessions_is_read_with_those() {
+    let world = World::with(|options| options.max_sessions = 2);
+    let bytes = content(12 * MIB);
+    fs::write(world.path("a.bin"), &bytes).unwrap();
+    let reader = world.files(FilesOptions::default()).reader(&name("a.bin"), 0..0).unwrap();
+    assert!(read(&reader, 0, bytes.len()).unwrap() == bytes);
+}
+
+#[test]
+fn files_are_written_copied_and_renamed_whole() {
+    let world = World::new();
+    let files = world.files(FilesOptions::default());
+    let bytes = content(MOST_WRITTEN);
+    files.write(&name("new/a.bin"), &bytes, Overwrite::Replace).unwrap();
+    assert!(fs::read(world.path("new/a.bin")).unwrap() == bytes);
+    assert_eq!(files.write(&name("new/a.bin"), b"b", Overwrite::Never).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    assert_eq!(files.write(&name("b"), &content(MOST_WRITTEN + 1), Overwrite::Never).unwrap_err().kind(), ErrorKind::InvalidInput);
+    files.copy(&name("new/a.bin"), &name("other/copy"), Overwrite::Replace).unwrap();
+    files.rename(&name("other"), &name("moved/there"), Overwrite::Replace).unwrap();
+    assert!(fs::read(world.path("moved/there/copy")).unwrap() == bytes);
+    files.create_directory(&name("made/by/hand")).unwrap();
+    assert!(world.path("made/by/hand").is_dir());
+    let found: Vec<_> = files.list(&name("moved"), Depth::Tree).unwrap().map(|entry| entry.unwrap().path.to_string()).collect();
+    assert_eq!(found, ["there", "there/copy"]);
+    assert_eq!(files.copy(&name("none"), &name("x"), Overwrite::Replace).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_read_only_server_changes_nothing() {
+    let world = World::with(|options| options.access = Access::ReadOnly);
+    fs::write(world.path("a"), "alpha").unwrap();
+    let files = world.files(FilesOptions::default());
+    let refusals = [
+        files.write(&name("b"), b"b", Overwrite::Replace),
+        files.copy(&name("a"), &name("b"), Overwrite::Replace),
+        files.rename(&name("a"), &name("b"), Overwrite::Replace),
+        files.create_directory(&name("b")),
+    ];
+    for refusal in refusals {
+        assert_eq!(refusal.unwrap_err().kind(), ErrorKind::Refused);
+    }
+    assert!(!world.path("b").exists());
+}
+
+/// Asks on a session of its own, past every check of this side.
+fn asked(world: &World, request: Request) -> Answer {
+    let target = Target { host: "127.0.0.1".to_owned(), port: world.port, tls: false };
+    let session = client::connect(&target, &options(), None).unwrap();
+    session.control.sender.send(&Message::Request(request)).unwrap();
+    match session.control.receiver.recv_timeout(LONG).unwrap() {
+        Message::Answer(answer) => answer,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_range_that_claims_everything_costs_the_server_one_part() {
+    let world = World::with(|options| options.max_streams = NonZeroU16::MIN);
+    fs::write(world.path("a"), "alpha").unwrap();
+    let ask = |offset, length| asked(&world, Request::Read { path: b"a".to_vec(), offset, length });
+    let ranges: [(u64, u64, &[u8]); 4] = [(0, u64::MAX >> 1, b"alpha"), (3, 1 << 62, b"ha"), (1 << 62, 1 << 62, b""), (2, 0, b"")];
+    for (offset, length, expected) in ranges {
+        if let Answer::Bytes { bytes, last, state, .. } = ask(offset, length) {
+            assert_eq!((&bytes[..], last, state.size), (expected, true, 5));
+        } else {
+            // A file system may refuse to look behind the largest file that it could hold.
+            assert_eq!(offset, 1 << 62);
+        }
+    }
+    for (offset, length) in [(u64::MAX, 1), (1, u64::MAX), (1 << 63, 0)] {
+        let Answer::Failed(failed) = ask(offset, length) else { panic!() };
+        assert_eq!(failed.kind, ErrorKind::InvalidInput.code());
+    }
+    let Answer::Failed(outside) = asked(&world, Request::Read { path: b"../a".to_vec(), offset: 0, length: 1 }) else { panic!() };
+    assert_eq!(outside.kind, ErrorKind::InvalidInput.code());
+}
+
+#[test]
+fn content_that_was_altered_on_its_way_is_not_written() {
+    let world = World::new();
+    let request = Request::Write { path: b"a".to_vec(), content: b"alpha".to_vec(), crc32c: 1, overwrite: 0 };
+    let Answer::Failed(failed) = asked(&world, request) else { panic!() };
+    assert_eq!(failed.kind, ErrorKind::Corrupted.code());
+    assert!(!world.path("a").exists());
+}

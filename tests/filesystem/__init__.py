@@ -1,0 +1,1 @@
+"""Tests of the file system for fsspec, against a real server."""

@@ -1,0 +1,171 @@
+"""Reading: ranges, rows of reads, lines, files that change, servers that go away."""
+
+from __future__ import annotations
+
+import gzip
+import multiprocessing
+import os
+import pickle
+import random
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+import edt
+from edt.fsspec import EdtFileSystem
+from harness import MIB, Edt, Server, fill
+
+
+@pytest.fixture
+def large(place: Path) -> bytes:
+    """The content of `large.bin`, longer than a first window."""
+    fill(place / "large.bin", 9 * MIB + 17, "large")
+    return (place / "large.bin").read_bytes()
+
+
+def test_a_url_is_opened_without_any_import(world: Server, place: Path, url: str) -> None:
+    (place / "a b.txt").write_text("alpha")
+    with fsspec.open(f"{url}a%20b.txt", "r") as file:
+        assert file.read() == "alpha"
+    fs, path = fsspec.url_to_fs(f"{url}a%20b.txt")
+    assert isinstance(fs, EdtFileSystem) and path == f"/{place.name}/a b.txt"
+    assert fs.unstrip_protocol(path) == f"{url}a%20b.txt"
+    encrypted, _ = fsspec.url_to_fs(f"{url}a%20b.txt".replace("edt://", "edts://"))
+    assert encrypted.unstrip_protocol(path).startswith("edts://") and encrypted.cat(path) == b"alpha"
+
+
+def test_ranges_seeks_and_steps_give_the_bytes_of_the_file(fs: EdtFileSystem, fs_path: str, large: bytes) -> None:
+    with fs.open(f"{fs_path}/large.bin") as file:
+        assert file.size == len(large)
+        assert b"".join(iter(lambda: file.read(100_000), b"")) == large
+        chance = random.Random(7)
+        for _ in range(30):
+            start = chance.randrange(len(large))
+            length = chance.choice([1, 500, 70_000, 3 * MIB])
+            file.seek(start)
+            assert file.read(length) == large[start : start + length]
+        file.seek(-10, os.SEEK_END)
+        assert file.read() == large[-10:] and file.read() == b""
+    with pytest.raises(ValueError, match="closed"):
+        file.read(1)
+
+
+@pytest.mark.parametrize("cache_type", ["none", "readahead", "bytes", "blockcache", "all", "background"])
+def test_caches_of_fsspec_can_stand_above(fs: EdtFileSystem, fs_path: str, large: bytes, cache_type: str) -> None:
+    with fs.open(f"{fs_path}/large.bin", cache_type=cache_type, block_size=MIB) as file:
+        assert file.read(10) == large[:10]
+        file.seek(5 * MIB)
+        assert file.read(2 * MIB) == large[5 * MIB : 7 * MIB]
+
+
+def test_contents_and_ranges_come_at_once(fs: EdtFileSystem, fs_path: str, large: bytes) -> None:
+    path = f"{fs_path}/large.bin"
+    fs.pipe({f"{fs_path}/{number}": str(number).encode() for number in range(20)})
+    assert fs.cat([f"{fs_path}/{number}" for number in range(20)])[f"{fs_path}/7"] == b"7"
+    assert fs.cat_file(path) == large
+    assert [fs.cat_file(path, *ends) for ends in [(-5, None), (None, -len(large) + 2), (3, 8), (8, 3)]] == [
+        large[-5:],
+        large[:2],
+        large[3:8],
+        b"",
+    ]
+    ranges = fs.cat_ranges([path, path, f"{fs_path}/none"], [0, 5 * MIB, 0], [10, 9 * MIB, 1])
+    assert ranges[:2] == [large[:10], large[5 * MIB : 9 * MIB]] and isinstance(ranges[2], FileNotFoundError)
+    assert fs.head(path, 5) == large[:5] and fs.tail(path, 5) == large[-5:]
+
+
+def test_lines_are_those_of_the_file(fs: EdtFileSystem, fs_path: str, place: Path) -> None:
+    text = "".join(f"{number} " + "x" * (number % 300) + "\n" for number in range(3000)) + "end"
+    (place / "lines.txt").write_text(text)
+    (place / "lines.gz").write_bytes(gzip.compress(text.encode()))
+    with fs.open(f"{fs_path}/lines.txt") as file:
+        assert list(file) == text.encode().splitlines(keepends=True)
+        file.seek(5)
+        assert file.readline() == text.encode()[5:].split(b"\n")[0] + b"\n"
+    with fs.open(f"{fs_path}/lines.gz", "r", compression="infer") as file:
+        assert file.read() == text
+
+
+def test_what_cannot_be_read_says_why(fs: EdtFileSystem, fs_path: str, place: Path) -> None:
+    (place / "directory").mkdir()
+    with pytest.raises(FileNotFoundError):
+        fs.open(f"{fs_path}/none")
+    with pytest.raises(IsADirectoryError):
+        fs.open(f"{fs_path}/directory")
+    with pytest.raises(IsADirectoryError):
+        fs.cat_file(f"{fs_path}/directory")
+    with pytest.raises(edt.InvalidInputError):
+        fs.cat_file(f"{fs_path}/../outside")
+
+
+def test_a_file_that_changed_since_it_was_opened_is_an_error(
+    fs: EdtFileSystem, fs_path: str, large: bytes, place: Path
+) -> None:
+    with fs.open(f"{fs_path}/large.bin") as file:
+        file.read(10)
+        (place / "large.bin").write_bytes(bytes(len(large)))
+        file.seek(6 * MIB)
+        with pytest.raises(edt.SourceChangedError):
+            file.read(10)
+    assert fs.cat_file(f"{fs_path}/large.bin", 0, 10) == bytes(10)
+
+
+def test_links_lead_to_files_below_the_root(fs: EdtFileSystem, fs_path: str, place: Path) -> None:
+    (place / "a.txt").write_text("alpha")
+    (place / "link").symlink_to("a.txt")
+    (place / "broken").symlink_to("nowhere")
+    info = fs.info(f"{fs_path}/link")
+    assert (info["type"], info["size"], info["islink"], info["destination"]) == ("file", 5, True, "a.txt")
+    assert fs.cat_file(f"{fs_path}/link") == b"alpha"
+    assert {each["name"][-4:]: each["type"] for each in fs.ls(fs_path)} == {
+        ".txt": "file",
+        "link": "file",
+        "oken": "link",
+    }
+
+
+def test_a_reader_goes_on_when_the_server_comes_back(serve: Any, edt: Edt, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("EDT_TOKEN", "EDT_CONFIG_DIR"):
+        monkeypatch.setenv(name, edt.environment[name])
+    server = serve()
+    fill(server.root / "a.bin", 2 * MIB, "a")
+    content = (server.root / "a.bin").read_bytes()
+    fs = EdtFileSystem("127.0.0.1", server.port, skip_instance_cache=True)
+    with fs.open("/a.bin") as file:
+        assert file.read(10) == content[:10]
+        server.kill()
+        server.start()
+        assert file.read() == content[10:]
+        server.kill()
+        file.seek(0)
+        fs.invalidate_cache()
+        with pytest.raises(ConnectionError):
+            fs.cat_file("/a.bin")
+        with pytest.raises(ConnectionError):
+            fs.exists("/a.bin")
+
+
+def test_file_systems_and_files_are_pickled(fs: EdtFileSystem, fs_path: str, large: bytes) -> None:
+    other = pickle.loads(pickle.dumps(fs))
+    assert other == fs
+    with fs.open(f"{fs_path}/large.bin") as file:
+        file.read(100)
+        with pickle.loads(pickle.dumps(file)) as copy:
+            assert copy.read(100) == large[100:200]
+
+
+def _read_in_child(fs: EdtFileSystem, path: str, answer: Any) -> None:
+    answer.put(fs.cat_file(path, 0, 10))
+
+
+def test_a_forked_process_has_connections_of_its_own(fs: EdtFileSystem, fs_path: str, large: bytes) -> None:
+    assert fs.cat_file(f"{fs_path}/large.bin", 0, 5) == large[:5]
+    fork = multiprocessing.get_context("fork")
+    answer = fork.Queue()
+    child = fork.Process(target=_read_in_child, args=(fs, f"{fs_path}/large.bin", answer))
+    child.start()
+    assert answer.get(timeout=20) == large[:10]
+    child.join(20)
+    assert fs.cat_file(f"{fs_path}/large.bin", 5, 10) == large[5:10]

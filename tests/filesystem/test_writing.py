@@ -1,0 +1,177 @@
+"""Writing: whole or not at all; names, directories and listings."""
+
+from __future__ import annotations
+
+import gzip
+import stat
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from fsspec.callbacks import Callback
+
+import edt
+from edt.fsspec import EdtFileSystem
+from harness import MIB, contents, fill, mixed_tree
+
+LARGE = bytes(range(256)) * (6 * MIB // 256)
+
+
+def write_and_fail(file: Any, content: Any) -> None:
+    """Leaves the block of a file by an exception."""
+    with file:
+        file.write(content)
+        raise RuntimeError
+
+
+def fail_in_transaction(fs: EdtFileSystem, path: str, content: bytes) -> None:
+    """Leaves a transaction by an exception, with a file closed in it."""
+    with fs.transaction:
+        with fs.open(path, "wb") as file:
+            file.write(content)
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("content", [b"", b"small", LARGE], ids=["nothing", "small", "large"])
+def test_a_file_appears_whole_when_it_is_closed(fs: EdtFileSystem, fs_path: str, place: Path, content: bytes) -> None:
+    with fs.open(f"{fs_path}/new/a.bin", "wb") as file:
+        for begin in range(0, len(content), MIB):
+            file.write(content[begin : begin + MIB])
+        assert not (place / "new").exists()
+    assert (place / "new/a.bin").read_bytes() == content
+    assert stat.S_IMODE((place / "new/a.bin").stat().st_mode) & 0o600 == 0o600
+    assert fs.info(f"{fs_path}/new/a.bin")["size"] == len(content)
+
+
+@pytest.mark.parametrize("mode", ["wb", "w"])
+@pytest.mark.parametrize("size", [10, len(LARGE)])
+def test_an_exception_throws_what_was_written_away(
+    fs: EdtFileSystem, fs_path: str, place: Path, mode: str, size: int
+) -> None:
+    (place / "a.txt").write_text("before")
+    content = "x" * size if mode == "w" else b"x" * size
+    with pytest.raises(RuntimeError):
+        write_and_fail(fs.open(f"{fs_path}/a.txt", mode), content)
+    with pytest.raises(RuntimeError):
+        write_and_fail(fs.open(f"{fs_path}/b.gz", mode, compression="gzip"), content)
+    file = fs.open(f"{fs_path}/c", "wb")
+    file.write(b"x")
+    del file
+    assert contents(place).keys() == {"a.txt"} and (place / "a.txt").read_text() == "before"
+
+
+def test_text_and_compression_are_written(fs: EdtFileSystem, fs_path: str, url: str, place: Path) -> None:
+    with fs.open(f"{fs_path}/a.txt", "w", encoding="utf-16") as file:
+        file.write("größer")
+    assert (place / "a.txt").read_text(encoding="utf-16") == "größer"
+    with fs.open(f"{fs_path}/a.gz", "wb", compression="infer") as file:
+        file.write(LARGE)
+    assert gzip.decompress((place / "a.gz").read_bytes()) == LARGE
+    with fsspec.open(f"{url}b.gz", "wt", compression="gzip") as file:
+        file.write("alpha")
+    assert gzip.decompress((place / "b.gz").read_bytes()) == b"alpha"
+
+
+@pytest.mark.parametrize("content", [b"behind", LARGE], ids=["small", "large"])
+def test_what_is_appended_stands_behind_what_was_there(
+    fs: EdtFileSystem, fs_path: str, place: Path, content: bytes
+) -> None:
+    for _ in range(2):
+        with fs.open(f"{fs_path}/a", "ab") as file:
+            file.write(content)
+    assert (place / "a").read_bytes() == content * 2
+
+
+@pytest.mark.parametrize("content", [b"small", LARGE], ids=["small", "large"])
+def test_a_transaction_brings_all_files_or_none(fs: EdtFileSystem, fs_path: str, place: Path, content: bytes) -> None:
+    with fs.transaction:
+        fs.pipe_file(f"{fs_path}/at once", b"a content of this size is written without a file")
+        with fs.open(f"{fs_path}/a", "wb") as file:
+            file.write(content)
+        assert not (place / "a").exists()
+    assert (place / "a").read_bytes() == content
+    with pytest.raises(RuntimeError):
+        fail_in_transaction(fs, f"{fs_path}/b", content)
+    assert not (place / "b").exists()
+
+
+def test_only_what_is_not_there_is_created_exclusively(fs: EdtFileSystem, fs_path: str, place: Path) -> None:
+    for content in (b"small", LARGE):
+        file = fs.open(f"{fs_path}/a", "xb")
+        file.write(content)
+        (place / "a").write_text("meanwhile")
+        with pytest.raises(FileExistsError):
+            file.close()
+        assert (place / "a").read_text() == "meanwhile"
+        (place / "a").unlink()
+        fs.invalidate_cache()
+    (place / "directory").mkdir()
+    for content in (b"small", LARGE):
+        file = fs.open(f"{fs_path}/directory", "wb")
+        file.write(content)
+        with pytest.raises((edt.WrongTypeError, IsADirectoryError)):
+            file.close()
+    assert list((place / "directory").iterdir()) == []
+
+
+def test_directories_are_made_moved_and_removed(fs: EdtFileSystem, fs_path: str, place: Path) -> None:
+    fs.mkdir(f"{fs_path}/a/b")
+    for make in (fs.mkdir, fs.makedirs):
+        with pytest.raises(FileExistsError):
+            make(f"{fs_path}/a")
+    with pytest.raises(FileNotFoundError):
+        fs.mkdir(f"{fs_path}/x/y", create_parents=False)
+    fs.makedirs(f"{fs_path}/a", exist_ok=True)
+    fs.touch(f"{fs_path}/a/b/c")
+    with pytest.raises(FileExistsError):
+        fs.makedirs(f"{fs_path}/a/b/c", exist_ok=True)
+    fs.mv(f"{fs_path}/a/b/c", f"{fs_path}/d")
+    fs.mv(f"{fs_path}/d", f"{fs_path}/a")
+    fs.cp_file(f"{fs_path}/a/d", f"{fs_path}/e")
+    assert fs.find(fs_path, withdirs=True) == [fs_path, *(f"{fs_path}/{name}" for name in ("a", "a/b", "a/d", "e"))]
+    with pytest.raises(FileExistsError):
+        fs.rmdir(f"{fs_path}/a")
+    with pytest.raises(NotADirectoryError):
+        fs.rmdir(f"{fs_path}/e")
+    fs.rmdir(f"{fs_path}/a/b")
+    fs.rm([f"{fs_path}/a", f"{fs_path}/e"], recursive=True)
+    assert fs.ls(fs_path) == [] and list(place.iterdir()) == []
+    with pytest.raises(FileNotFoundError):
+        fs.rm(f"{fs_path}/a")
+    with pytest.raises(edt.InvalidInputError):
+        fs.rm("/", recursive=True)
+
+
+def test_listings_are_kept_until_something_changes(fs: EdtFileSystem, fs_path: str, place: Path) -> None:
+    fill(place / "a/b/c.bin", 100, "c")
+    assert fs.find(fs_path) == [f"{fs_path}/a/b/c.bin"]
+    (place / "a/b/d.bin").touch()
+    assert fs.ls(f"{fs_path}/a/b", detail=False) == [f"{fs_path}/a/b/c.bin"]
+    assert len(fs.ls(f"{fs_path}/a/b", refresh=True)) == 2
+    fs.touch(f"{fs_path}/a/b/e.bin")
+    assert fs.glob(f"{fs_path}/**/*.bin") == [f"{fs_path}/a/b/{name}.bin" for name in "cde"]
+    assert fs.glob(f"{fs_path}/a/?/[cd].bin") == [f"{fs_path}/a/b/{name}.bin" for name in "cd"]
+    assert [files for _, _, files in fs.walk(fs_path)] == [[], [], ["c.bin", "d.bin", "e.bin"]]
+    assert fs.du(fs_path) == 100 and fs.info(f"{fs_path}/a/b")["type"] == "directory"
+    assert fs.modified(f"{fs_path}/a/b/c.bin").timestamp() == pytest.approx(
+        (place / "a/b/c.bin").stat().st_mtime, abs=1e-5
+    )
+    assert fs.find(f"{fs_path}/none") == [] and fs.find(f"{fs_path}/a/b/c.bin") == [f"{fs_path}/a/b/c.bin"]
+
+
+def test_a_tree_goes_there_and_back_in_one_transfer(
+    fs: EdtFileSystem, fs_path: str, place: Path, tmp_path: Path
+) -> None:
+    size = mixed_tree(tmp_path / "tree", "tree", large=2 * MIB, small=40)
+    (tmp_path / "tree/empty").mkdir()
+    callback = Callback()
+    fs.put(str(tmp_path / "tree"), f"{fs_path}/tree", recursive=True, callback=callback)
+    assert contents(place / "tree") == contents(tmp_path / "tree") and (place / "tree/empty").is_dir()
+    assert callback.value == 43 and fs.du(f"{fs_path}/tree") == size
+    fs.get(f"{fs_path}/tree/", str(tmp_path / "back"), recursive=True)
+    assert contents(tmp_path / "back") == contents(tmp_path / "tree")
+    fs.get(f"{fs_path}/tree/small/1/*", str(tmp_path / "some/"))
+    assert contents(tmp_path / "some") == contents(tmp_path / "tree/small/1")
+    with pytest.raises(FileNotFoundError):
+        fs.get(f"{fs_path}/none", str(tmp_path / "none"))
