@@ -117,7 +117,9 @@ impl Transfer {
         crate::limits::raise_open_files();
         if let Some(job) = crate::store::remote::added::job(&self.sources, &self.destination, &self.options)? {
             if self.options.files.is_some() {
-                return Err(Error::new(ErrorKind::Unsupported, "could not choose files of a table").with_hint("copy the whole table"));
+                return Err(
+                    Error::new(ErrorKind::Unsupported, "could not choose files of a table").with_hint("copy the whole table")
+                );
             }
             return self.start_job(job, agent);
         }
