@@ -125,7 +125,8 @@ fn optional<T>(value: &Bound<'_, PyAny>, convert: impl Fn(&Bound<'_, PyAny>) -> 
 fn files(value: &Bound<'_, PyAny>) -> PyResult<Vec<RelativePath>> {
     let paths: Vec<PathBuf> = value.extract()?;
     let relative = |path: &PathBuf| {
-        let name = edt::path::name_bytes(path.as_os_str()).ok_or_else(|| PyValueError::new_err("a name in it is not valid text"))?;
+        let name =
+            edt::path::name_bytes(path.as_os_str()).ok_or_else(|| PyValueError::new_err("a name in it is not valid text"))?;
         RelativePath::from_user_bytes(name).map_err(|error| PyValueError::new_err(error.to_string()))
     };
     paths.iter().map(relative).collect()

@@ -83,7 +83,8 @@ pub struct Session {
 pub fn connect(target: &Target, options: &TransferOptions, opening: Option<Opening>) -> Result<Session> {
     let secret = secret::find(&options.secret)?;
     let peer = target.name();
-    let first = opening.map_or(&[][..], |opening| opening.messages).iter().map(control::encode).collect::<Result<Vec<_>>>()?.concat();
+    let first =
+        opening.map_or(&[][..], |opening| opening.messages).iter().map(control::encode).collect::<Result<Vec<_>>>()?.concat();
     let (socket, rtt) = socket::connect(&target.host, target.port)?;
     let failed = |cause: &io::Error| failed(&peer, cause);
     let address = socket.peer_addr().map_err(|cause| failed(&cause))?;

@@ -68,11 +68,7 @@ pub(crate) fn walk_chosen<'a>(
 }
 
 /// Describes each path below the base; where that is a request, many are on their way at once.
-fn describe<'a>(
-    store: &dyn Store,
-    base: &RelativePath,
-    paths: &'a [RelativePath],
-) -> Vec<(&'a RelativePath, Result<Entry>)> {
+fn describe<'a>(store: &dyn Store, base: &RelativePath, paths: &'a [RelativePath]) -> Vec<(&'a RelativePath, Result<Entry>)> {
     let look = |part: &'a [RelativePath]| part.iter().map(|path| (path, store.stat(&base.join(path)))).collect::<Vec<_>>();
     if store.capabilities().flushes {
         return look(paths);
@@ -81,9 +77,9 @@ fn describe<'a>(
     std::thread::scope(|scope| {
         let parts = paths.chunks(paths.len().div_ceil(LOOKS).max(1));
         let threads: Vec<_> = parts.map(|part| (part, scope.spawn(|| look(part)))).collect();
-        let joined = threads.into_iter().map(|(part, thread)| {
-            thread.join().unwrap_or_else(|_| part.iter().map(|path| (path, Err(lost()))).collect())
-        });
+        let joined = threads
+            .into_iter()
+            .map(|(part, thread)| thread.join().unwrap_or_else(|_| part.iter().map(|path| (path, Err(lost()))).collect()));
         joined.flatten().collect()
     })
 }

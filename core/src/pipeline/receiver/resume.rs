@@ -191,7 +191,8 @@ impl Shared {
             let (present, written) = (std::mem::take(present), std::mem::take(written));
             self.tell(Have { present, written: (times == Times::Written).then_some(written), ..Have::default() })
         };
-        let places = self.chosen.as_ref().map_or_else(|| vec![base.clone()], |files| files.iter().map(|path| base.join(path)).collect());
+        let places =
+            self.chosen.as_ref().map_or_else(|| vec![base.clone()], |files| files.iter().map(|path| base.join(path)).collect());
         let (mut present, mut written) = (Vec::new(), Vec::new());
         for place in places {
             for entry in self.standing_at(&place)?.flatten().filter(|entry| entry.kind == EntryKind::File) {
