@@ -97,7 +97,7 @@ def test_jobs_of_one_node_fetch_their_input_once(workflow: Workflow, cluster: li
 def test_the_secret_reaches_jobs_by_its_file_alone(workflow: Workflow, cluster: list[str], scratch: Path) -> None:
     fill(workflow.data / "shared.bin", 1000, 6)
     workflow.rules(RULES)
-    outcome = workflow.run(*cluster, "out/0.txt")
+    outcome = workflow.run(*cluster)
     secret = workflow.server.edt.environment["EDT_TOKEN"]
     scripts = "".join(path.read_text() for path in scratch.glob("node-*/job"))
     assert "--storage-edt-token-file" in scripts
