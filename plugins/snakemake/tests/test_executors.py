@@ -53,7 +53,8 @@ def cluster(scratch: Path, workflow: Workflow) -> Iterator[list[str]]:
         f"""\
         node=$(mktemp -d {scratch}/node-XXXXXX)
         cp "$1" $node/job && cp Snakefile $node && cd $node
-        run() {{ env -i PATH={Path(sys.executable).parent}:$PATH HOME=$node sh $node/job > $node/log 2>&1; echo $? > $node/code; }}
+        alone="env -i PATH={Path(sys.executable).parent}:$PATH HOME=$node"
+        run() {{ $alone sh $node/job > $node/log 2>&1; echo $? > $node/code; }}
         run > /dev/null 2>&1 &
         basename $node
         """,
