@@ -21,7 +21,7 @@ use crate::link::client::{self, Session, Target};
 use crate::link::socket::check_congestion;
 use crate::open::{self, Destination, Sources};
 use crate::optimizer::{FirstStreams, Optimizer, Policy, PolicyName};
-use crate::options::{RunMode, Selection, TransferOptions};
+use crate::options::{RunMode, TransferOptions};
 use crate::path::RelativePath;
 use crate::pipeline::account::Account;
 use crate::pipeline::manifest::Manifest;
@@ -34,7 +34,7 @@ use crate::session::{Steering, Work};
 use crate::store::{EntryKind, Times};
 use crate::transfer::job::{Job, JobRunner};
 use crate::transfer::runner::{Ended, Guarding, Runner, SharedOptimizer, cancelled, trained};
-use crate::transfer::settings::{policy, receive_options, send_options};
+use crate::transfer::settings::{check_mirror, chosen, policy, receive_options, send_options};
 
 /// What to move, and how.
 pub struct Transfer {
@@ -102,7 +102,7 @@ impl Transfer {
 
     /// Keeps nothing for another attempt if this one ends early.
     #[must_use]
-    pub fn without_resuming(mut self) -> Self {
+    pub(crate) fn without_resuming(mut self) -> Self {
         self.forget = true;
         self
     }
@@ -117,9 +117,7 @@ impl Transfer {
         crate::limits::raise_open_files();
         if let Some(job) = crate::store::remote::added::job(&self.sources, &self.destination, &self.options)? {
             if self.options.files.is_some() {
-                return Err(
-                    Error::new(ErrorKind::Unsupported, "could not choose files of a table").with_hint("copy the whole table")
-                );
+                return Err(Error::new(ErrorKind::Unsupported, "files can be chosen of a directory, and not of a table"));
             }
             return self.start_job(job, agent);
         }
@@ -190,9 +188,8 @@ impl Transfer {
         let (source, roots, file_name) = match open::sources(&self.sources, options)? {
             Sources::Here { store, roots, file_name } => (Some(store), roots, file_name),
             // Of what was chosen the server tells which is there.
-            Sources::There { target: server, mut roots } if options.files.is_some() => {
+            Sources::There { target: server, roots } if options.files.is_some() => {
                 target = Some(server);
-                roots.iter_mut().for_each(|root| root.prefix.clear());
                 (None, roots, None)
             }
             Sources::There { target: server, mut roots } => {
@@ -217,11 +214,8 @@ impl Transfer {
                 (None, base, into)
             }
         };
-        if options.selection == Selection::Mirror && roots.len() > 1 {
-            return Err(Error::new(ErrorKind::InvalidInput, "several sources cannot be mirrored to one destination")
-                .with_hint("mirror each source to a directory of its own"));
-        }
-        let files = self.chosen(&roots, file_name.as_deref())?;
+        check_mirror(options, &roots)?;
+        let files = chosen(options, &roots, file_name.is_some())?;
         let services = [&source, &destination].into_iter().flatten().any(|store| !store.capabilities().flushes);
         let times = destination.as_ref().map_or(Times::Exact, |store| store.capabilities().times);
         // Memory is no storage.
@@ -247,29 +241,8 @@ impl Transfer {
             first_streams: self.first_streams(services),
             contact: if services { contact.time() } else { Duration::ZERO },
         };
-        match (&peer, &target) {
-            (Some(session), _) => work.begin().iter().try_for_each(|message| session.control.sender.send(message))?,
-            (None, Some(server)) => peer = Some(work.call(server, options)?),
-            (None, None) => {}
-        }
+        let peer = begun(&work, peer, target.as_ref(), options)?;
         Ok((work, target, peer))
-    }
-
-    /// What is chosen below the only source, which is a directory; `None`: all.
-    fn chosen(&self, roots: &[Root], file_name: Option<&[u8]>) -> Result<Option<Vec<RelativePath>>> {
-        let Some(files) = &self.options.files else { return Ok(None) };
-        let refused = |cause: &str| {
-            Err(Error::new(ErrorKind::InvalidInput, "could not choose files of the source")
-                .with_cause(cause)
-                .with_hint("name one directory as the source, and the files below it"))
-        };
-        if roots.len() > 1 {
-            return refused("there are several sources");
-        }
-        if file_name.is_some() || self.made_up.is_some() {
-            return refused("the source is no directory");
-        }
-        Ok(Some(minimal(files)))
     }
 
     /// Streams that the first decision asks for at least, as far as that is known before it is made.
@@ -308,6 +281,15 @@ impl Transfer {
         id.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
         Ok(TransferId(id))
     }
+}
+
+/// Begins the work with the server, if there is one: in the session that is open, or in a new one.
+fn begun(work: &Work, peer: Option<Session>, server: Option<&Target>, options: &TransferOptions) -> Result<Option<Session>> {
+    if let Some(session) = &peer {
+        work.begin().iter().try_for_each(|message| session.control.sender.send(message))?;
+        return Ok(peer);
+    }
+    server.map(|server| work.call(server, options)).transpose()
 }
 
 fn machine() -> String {

@@ -2,8 +2,11 @@
 
 use std::num::NonZeroU16;
 
+use crate::error::{Error, ErrorKind, Result};
 use crate::optimizer::Policy;
 use crate::options::{Digest, Fsync, Overwrite, RunMode, Selection, Symlinks, TransferOptions};
+use crate::path::RelativePath;
+use crate::plan::minimal;
 use crate::protocol::message::{ReceiveOptions, Root, SendOptions};
 use crate::session::Work;
 
@@ -62,4 +65,28 @@ pub(super) fn receive_options(options: &TransferOptions) -> ReceiveOptions {
         discard: false,
         forget: false,
     }
+}
+
+/// What is chosen below the only source, which is a directory; `None`: all.
+pub(super) fn chosen(options: &TransferOptions, roots: &[Root], is_file: bool) -> Result<Option<Vec<RelativePath>>> {
+    let Some(files) = &options.files else { return Ok(None) };
+    let refused = |cause: &str| {
+        Err(Error::new(ErrorKind::InvalidInput, "could not choose files of the source")
+            .with_cause(cause)
+            .with_hint("name one directory as the source, and the files below it"))
+    };
+    match roots {
+        [_] if is_file => refused("the source is no directory"),
+        [_] => Ok(Some(minimal(files))),
+        _ => refused("there are several sources"),
+    }
+}
+
+/// A mirror has one source.
+pub(super) fn check_mirror(options: &TransferOptions, roots: &[Root]) -> Result<()> {
+    if options.selection == Selection::Mirror && roots.len() > 1 {
+        return Err(Error::new(ErrorKind::InvalidInput, "several sources cannot be mirrored to one destination")
+            .with_hint("mirror each source to a directory of its own"));
+    }
+    Ok(())
 }

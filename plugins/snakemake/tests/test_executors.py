@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 import stat
+import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,26 +43,42 @@ GROUPED = """
 
 
 @pytest.fixture
-def cluster(scratch: Path, workflow: Workflow) -> list[str]:
-    """Options for a cluster whose jobs run in directories of their own, with nothing but the path set."""
+def cluster(scratch: Path, workflow: Workflow) -> Iterator[list[str]]:
+    """Options for a cluster whose jobs run in directories of their own, with the rules and nothing else."""
     token = scratch / "token"
     token.write_text(workflow.server.edt.environment["EDT_TOKEN"])
     token.chmod(0o600)
-    submit = scratch / "submit"
-    submit.write_text(
-        textwrap.dedent(f"""\
-        #!/bin/sh
+    submit = script(
+        scratch / "submit",
+        f"""\
         node=$(mktemp -d {scratch}/node-XXXXXX)
-        cp "$1" $node/job && cd $node
-        env -i PATH="$PATH" HOME=$node sh $node/job > $node/log 2>&1 &
-        echo $!
-        """)
+        cp "$1" $node/job && cp Snakefile $node && cd $node
+        alone="env -i PATH={Path(sys.executable).parent}:$PATH HOME=$node"
+        run() {{ $alone sh $node/job > $node/log 2>&1; echo $? > $node/code; }}
+        run > /dev/null 2>&1 &
+        basename $node
+        """,
     )
-    submit.chmod(submit.stat().st_mode | stat.S_IXUSR)
-    return [
+    status = script(
+        scratch / "status",
+        f"""\
+        code=$(cat {scratch}/$1/code 2> /dev/null)
+        case "$code" in "") echo running;; 0) echo success;; *) echo failed;; esac
+        """,
+    )
+    yield [
         *("--executor", "cluster-generic", "--cluster-generic-submit-cmd", str(submit), "--jobs", "4"),
+        *("--cluster-generic-status-cmd", str(status), "--seconds-between-status-checks", "1"),
         *("--shared-fs-usage", "none", "--storage-edt-token-file", str(token)),
     ]
+    print(logs(scratch))
+
+
+def script(path: Path, text: str) -> Path:
+    """Writes a program of the shell."""
+    path.write_text("#!/bin/sh\n" + textwrap.dedent(text))
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
 
 
 def logs(scratch: Path) -> str:
@@ -80,7 +98,7 @@ def test_jobs_of_one_node_fetch_their_input_once(workflow: Workflow, cluster: li
 def test_the_secret_reaches_jobs_by_its_file_alone(workflow: Workflow, cluster: list[str], scratch: Path) -> None:
     fill(workflow.data / "shared.bin", 1000, 6)
     workflow.rules(RULES)
-    outcome = workflow.run(*cluster, "out/0.txt")
+    outcome = workflow.run(*cluster)
     secret = workflow.server.edt.environment["EDT_TOKEN"]
     scripts = "".join(path.read_text() for path in scratch.glob("node-*/job"))
     assert "--storage-edt-token-file" in scripts
