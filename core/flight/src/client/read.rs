@@ -118,7 +118,7 @@ impl Rows {
             return Ok(());
         }
         let told = contract::parse(&message.app_metadata, "a digest").map_err(|error| self.protocol(error))?;
-        match rows(message)?.try_into() {
+        match <[Row; 1]>::try_from(rows(message)?) {
             Ok([row]) => self.take_row(row, &told),
             Err(rows) if rows.is_empty() => {
                 self.end = Some(told);
