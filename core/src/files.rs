@@ -124,9 +124,10 @@ impl Files {
             }
             Place::There(pool) => Box::new(RemoteListing::begin(pool, &base, depth == Depth::Tree)?),
         };
-        Ok(Box::new(listing.map(move |entry| {
-            entry.map(|entry| Entry { path: entry.path.strip_prefix(&base).unwrap_or_default(), ..entry })
-        })))
+        Ok(Box::new(
+            listing
+                .map(move |entry| entry.map(|entry| Entry { path: entry.path.strip_prefix(&base).unwrap_or_default(), ..entry })),
+        ))
     }
 
     /// Describes the entry at `path` below the endpoint; the root path is the endpoint itself.
@@ -206,9 +207,7 @@ impl Files {
         let path = self.base.join(path);
         match &self.place {
             Place::Here(store) => store.create_directory(&path),
-            Place::There(pool) => {
-                pool.repeat(|control| order(control, Request::CreateDirectory(path.as_bytes().to_vec())))
-            }
+            Place::There(pool) => pool.repeat(|control| order(control, Request::CreateDirectory(path.as_bytes().to_vec()))),
         }
     }
 

@@ -114,7 +114,9 @@ fn a_file_is_read_from_anywhere_and_to_its_end() {
     let files = world.files(FilesOptions::default());
     let reader = files.reader(&name("a.bin"), 0..1000).unwrap();
     assert_eq!(reader.entry().size, bytes.len() as u64);
-    for (offset, length) in [(0, 10), (5 * MIB - 3, 70_000), (990, 20), (9 * MIB, 100), (0, bytes.len()), (9 * MIB + 17, 5), (20 * MIB, 1)] {
+    for (offset, length) in
+        [(0, 10), (5 * MIB - 3, 70_000), (990, 20), (9 * MIB, 100), (0, bytes.len()), (9 * MIB + 17, 5), (20 * MIB, 1)]
+    {
         let end = (offset + length).min(bytes.len());
         assert!(read(&reader, offset, length).unwrap() == bytes[offset.min(end)..end], "{length} bytes from {offset}");
     }
@@ -252,7 +254,10 @@ fn files_are_written_copied_and_renamed_whole() {
     files.write(&name("new/a.bin"), &bytes, Overwrite::Replace).unwrap();
     assert!(fs::read(world.path("new/a.bin")).unwrap() == bytes);
     assert_eq!(files.write(&name("new/a.bin"), b"b", Overwrite::Never).unwrap_err().kind(), ErrorKind::AlreadyExists);
-    assert_eq!(files.write(&name("b"), &content(MOST_WRITTEN + 1), Overwrite::Never).unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(
+        files.write(&name("b"), &content(MOST_WRITTEN + 1), Overwrite::Never).unwrap_err().kind(),
+        ErrorKind::InvalidInput
+    );
     files.copy(&name("new/a.bin"), &name("other/copy"), Overwrite::Replace).unwrap();
     files.rename(&name("other"), &name("moved/there"), Overwrite::Replace).unwrap();
     assert!(fs::read(world.path("moved/there/copy")).unwrap() == bytes);
@@ -296,7 +301,8 @@ fn a_range_that_claims_everything_costs_the_server_one_part() {
     let world = World::with(|options| options.max_streams = NonZeroU16::MIN);
     fs::write(world.path("a"), "alpha").unwrap();
     let ask = |offset, length| asked(&world, Request::Read { path: b"a".to_vec(), offset, length });
-    let ranges: [(u64, u64, &[u8]); 4] = [(0, u64::MAX >> 1, b"alpha"), (3, 1 << 62, b"ha"), (1 << 62, 1 << 62, b""), (2, 0, b"")];
+    let ranges: [(u64, u64, &[u8]); 4] =
+        [(0, u64::MAX >> 1, b"alpha"), (3, 1 << 62, b"ha"), (1 << 62, 1 << 62, b""), (2, 0, b"")];
     for (offset, length, expected) in ranges {
         if let Answer::Bytes { bytes, last, state, .. } = ask(offset, length) {
             assert_eq!((&bytes[..], last, state.size), (expected, true, 5));

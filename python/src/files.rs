@@ -37,9 +37,7 @@ pub(crate) fn stat(py: Python<'_>, url: String, options: &Bound<'_, PyDict>) -> 
 #[pyfunction]
 pub(crate) fn remove(py: Python<'_>, url: String, recursive: bool, options: &Bound<'_, PyDict>) -> PyResult<()> {
     let options = transfer_options(options)?;
-    interruptible(py, move || {
-        files::Files::open(&Endpoint::new(url), &options)?.remove(&RelativePath::root(), depth(recursive))
-    })
+    interruptible(py, move || files::Files::open(&Endpoint::new(url), &options)?.remove(&RelativePath::root(), depth(recursive)))
 }
 
 #[pyclass(module = "edt._edt", frozen)]

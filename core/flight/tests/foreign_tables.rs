@@ -121,7 +121,8 @@ fn what_is_no_path_is_asked_for_as_a_command() {
 fn flights_are_listed_and_described() {
     let service = open().with("b", table(1)).with("a", table(0));
     let files = Files::open(&Endpoint::new(service.url("")), &options()).unwrap();
-    let names: Vec<_> = files.list(&RelativePath::root(), Depth::One).unwrap().map(|entry| entry.unwrap().path.to_string()).collect();
+    let names: Vec<_> =
+        files.list(&RelativePath::root(), Depth::One).unwrap().map(|entry| entry.unwrap().path.to_string()).collect();
     assert_eq!(names, ["a", "b"]);
     let stat = |name: &str| Files::open(&Endpoint::new(service.url(name)), &options()).unwrap().stat(&RelativePath::root());
     assert!(stat("a").is_ok());

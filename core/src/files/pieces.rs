@@ -121,9 +121,8 @@ impl Pieces {
 
     /// Forgets what nobody has begun to bring, outside a range.
     pub(super) fn cancel(&mut self, but: &Range<u64>) {
-        self.pieces.retain(|begin, piece| {
-            !matches!(piece.content, Content::Ordered) || (*begin < but.end && piece.end > but.start)
-        });
+        self.pieces
+            .retain(|begin, piece| !matches!(piece.content, Content::Ordered) || (*begin < but.end && piece.end > but.start));
     }
 
     /// Drops what was read, longest ago first, and then what was not, until no more is held than the window and a little of what was read.
