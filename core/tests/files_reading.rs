@@ -158,7 +158,6 @@ fn threads_share_a_reader() {
 #[test]
 fn a_file_that_changed_since_it_was_opened_is_an_error() {
     let world = World::new();
-    fs::write(world.path("a.bin"), content(3 * MIB)).unwrap();
     let files = world.files(FilesOptions::default());
     let changes: [&dyn Fn(&Path); 4] = [
         &|path| fs::write(path, content(3 * MIB + 1)).unwrap(),
@@ -173,6 +172,7 @@ fn a_file_that_changed_since_it_was_opened_is_an_error() {
         },
     ];
     for (number, change) in changes.into_iter().enumerate() {
+        fs::write(world.path("a.bin"), content(3 * MIB)).unwrap();
         let reader = files.reader(&name("a.bin"), 0..0).unwrap();
         read(&reader, 0, 10).unwrap();
         change(&world.path("a.bin"));
