@@ -102,7 +102,7 @@ impl Transfer {
 
     /// Keeps nothing for another attempt if this one ends early.
     #[must_use]
-    pub(crate) fn without_resuming(mut self) -> Self {
+    pub fn without_resuming(mut self) -> Self {
         self.forget = true;
         self
     }
