@@ -1,7 +1,5 @@
 //! What a caller that reads files makes of a server that answers wrongly.
 
-#![expect(clippy::unwrap_used, reason = "a test")]
-
 mod link_support;
 
 use std::sync::atomic::{AtomicBool, Ordering};

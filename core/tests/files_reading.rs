@@ -41,7 +41,7 @@ impl World {
         let place = tempfile::tempdir().unwrap();
         fs::create_dir(place.path().join("root")).unwrap();
         let mut options = ServeOptions::new(place.path().join("root"));
-        options.listen = "127.0.0.1:0".to_owned();
+        "127.0.0.1:0".clone_into(&mut options.listen);
         options.secret = SecretSource::Text(SECRET.to_owned());
         options.identity = Some(place.path().join("identity.pem"));
         change(&mut options);

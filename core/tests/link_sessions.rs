@@ -73,7 +73,7 @@ fn messages_and_frames_pass_both_ways_plain_and_under_tls() {
 fn what_a_session_is_for_is_said_at_once_but_never_to_an_unknown_server() {
     let (server, caller) = (TestServer::start(), Caller::new());
     let message = Message::Close(vec![7], None);
-    let opening = Opening { messages: &[message], streams: FirstStreams::always(2) };
+    let opening = Opening { messages: std::slice::from_ref(&message), streams: FirstStreams::always(2) };
     let made = || server.connections.load(Ordering::Acquire);
     // Plain, under TLS with a server that is met for the first time, and again.
     for (tls, beforehand) in [(false, 2), (true, 0), (true, 2)] {

@@ -168,7 +168,7 @@ fn a_listing_with_long_texts_is_answered_in_as_many_messages_as_it_takes() {
     }
     let (url, handle) = place.serve();
     let endpoint = edt::Endpoint::new(format!("{url}links"));
-    let mut files = edt::files::Files::open(&endpoint, &options()).unwrap();
-    assert_eq!(files.list(edt::store::Depth::One).unwrap().map(Result::unwrap).count(), 300);
+    let files = edt::files::Files::open(&endpoint, &options()).unwrap();
+    assert_eq!(files.list(&edt::path::RelativePath::root(), edt::store::Depth::One).unwrap().map(Result::unwrap).count(), 300);
     handle.shutdown();
 }

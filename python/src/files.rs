@@ -132,6 +132,7 @@ impl FileReader {
 
 impl FileReader {
     /// Fills a buffer without the GIL; a signal such as Ctrl-C ends the wait.
+    #[expect(clippy::redundant_closure_for_method_calls, reason = "the method itself is of one lifetime")]
     fn fill(&self, py: Python<'_>, offset: u64, buffer: &mut [u8]) -> PyResult<usize> {
         let (read, signal) = py.detach(|| {
             let signal = RefCell::new(None);

@@ -18,6 +18,7 @@ const BATCH: usize = 256;
 /// Starts a transfer.
 #[pyfunction]
 #[pyo3(signature = (sources, destination, options, optimizer=None, resumable=true))]
+#[expect(clippy::too_many_arguments, reason = "they are those that Python gives, and the token of its lock")]
 pub(crate) fn start(
     py: Python<'_>,
     sources: Vec<String>,

@@ -15,7 +15,7 @@ const KEPT: u64 = 16 << 20;
 /// Pieces by where they begin; they do not overlap. Pure: others bring the bytes.
 #[derive(Default)]
 pub(super) struct Pieces {
-    pieces: BTreeMap<u64, Piece>,
+    by_begin: BTreeMap<u64, Piece>,
     /// Counts what happens, for what was used last.
     tick: u64,
     /// Bytes that are here.
@@ -46,7 +46,7 @@ pub(super) enum Content {
 impl Pieces {
     /// The piece around a byte, and where it begins.
     pub(super) fn around(&self, at: u64) -> Option<(u64, &Content)> {
-        let (begin, piece) = self.pieces.range(..=at).next_back()?;
+        let (begin, piece) = self.by_begin.range(..=at).next_back()?;
         (piece.end > at).then_some((*begin, &piece.content))
     }
 
@@ -57,14 +57,14 @@ impl Pieces {
         let mut ordered = Vec::new();
         let mut at = wanted.start;
         while at < wanted.end {
-            if let Some((_, around)) = self.pieces.range(..=at).next_back().filter(|(_, around)| around.end > at) {
+            if let Some((_, around)) = self.by_begin.range(..=at).next_back().filter(|(_, around)| around.end > at) {
                 at = around.end;
                 continue;
             }
-            let next = self.pieces.range(at..).next().map_or(u64::MAX, |(begin, _)| *begin);
+            let next = self.by_begin.range(at..).next().map_or(u64::MAX, |(begin, _)| *begin);
             let end = (at + piece).min(wanted.end).min(next);
             self.tick += 1;
-            self.pieces.insert(at, Piece { end, content: Content::Ordered, read: false, used: self.tick });
+            self.by_begin.insert(at, Piece { end, content: Content::Ordered, read: false, used: self.tick });
             ordered.push(at..end);
             at = end;
         }
@@ -74,7 +74,7 @@ impl Pieces {
     /// Where what was asked for from a byte on without a gap ends.
     pub(super) fn reach(&self, from: u64) -> u64 {
         let mut at = from;
-        while let Some((_, piece)) = self.pieces.range(..=at).next_back().filter(|(_, piece)| piece.end > at) {
+        while let Some((_, piece)) = self.by_begin.range(..=at).next_back().filter(|(_, piece)| piece.end > at) {
             at = piece.end;
         }
         at
@@ -85,12 +85,12 @@ impl Pieces {
         self.held += bytes.len() as u64;
         self.tick += 1;
         let content = Content::Here(Arc::new(bytes));
-        self.pieces.insert(range.start, Piece { end: range.end, content, read: false, used: self.tick });
+        self.by_begin.insert(range.start, Piece { end: range.end, content, read: false, used: self.tick });
     }
 
     /// Notes that a piece is being brought; false if it is not wanted any more, or not by this order.
     pub(super) fn begin(&mut self, range: &Range<u64>) -> bool {
-        let piece = self.pieces.get_mut(&range.start).filter(|piece| piece.end == range.end);
+        let piece = self.by_begin.get_mut(&range.start).filter(|piece| piece.end == range.end);
         let Some(piece) = piece.filter(|piece| matches!(piece.content, Content::Ordered)) else { return false };
         piece.content = Content::Coming;
         true
@@ -98,7 +98,7 @@ impl Pieces {
 
     /// Notes what became of a piece.
     pub(super) fn settle(&mut self, begin: u64, content: Content) {
-        let Some(piece) = self.pieces.get_mut(&begin) else { return };
+        let Some(piece) = self.by_begin.get_mut(&begin) else { return };
         if let Content::Here(bytes) = &content {
             self.held += bytes.len() as u64;
         }
@@ -108,7 +108,7 @@ impl Pieces {
     /// Notes that a piece was read up to a byte.
     pub(super) fn used(&mut self, begin: u64, up_to: u64) {
         self.tick += 1;
-        if let Some(piece) = self.pieces.get_mut(&begin) {
+        if let Some(piece) = self.by_begin.get_mut(&begin) {
             piece.used = self.tick;
             piece.read |= up_to == piece.end;
         }
@@ -116,21 +116,21 @@ impl Pieces {
 
     /// Forgets a piece that failed: the next one who wants it asks again.
     pub(super) fn forget(&mut self, begin: u64) {
-        self.pieces.remove(&begin);
+        self.by_begin.remove(&begin);
     }
 
     /// Forgets what nobody has begun to bring, outside a range.
     pub(super) fn cancel(&mut self, but: &Range<u64>) {
-        self.pieces
+        self.by_begin
             .retain(|begin, piece| !matches!(piece.content, Content::Ordered) || (*begin < but.end && piece.end > but.start));
     }
 
     /// Drops what was read, longest ago first, and then what was not, until no more is held than the window and a little of what was read.
     pub(super) fn trim(&mut self, window: u64) {
         while self.held > window.saturating_add(KEPT) {
-            let here = self.pieces.iter().filter(|(_, piece)| matches!(piece.content, Content::Here(_)));
+            let here = self.by_begin.iter().filter(|(_, piece)| matches!(piece.content, Content::Here(_)));
             let Some(begin) = here.min_by_key(|(_, piece)| (!piece.read, piece.used)).map(|(begin, _)| *begin) else { return };
-            if let Some(Piece { content: Content::Here(bytes), .. }) = self.pieces.remove(&begin) {
+            if let Some(Piece { content: Content::Here(bytes), .. }) = self.by_begin.remove(&begin) {
                 self.held -= bytes.len() as u64;
             }
         }
@@ -154,10 +154,14 @@ mod tests {
         pieces.settle(range.start, Content::Here(Arc::new(vec![0; length])));
     }
 
+    fn one(range: Range<u64>) -> Vec<Range<u64>> {
+        std::iter::once(range).collect()
+    }
+
     #[test]
     fn only_what_is_missing_is_ordered() {
         let mut pieces = Pieces::default();
-        assert_eq!(pieces.order(MIB..2 * MIB, MIB, SIZE), [MIB..2 * MIB]);
+        assert_eq!(pieces.order(MIB..2 * MIB, MIB, SIZE), one(MIB..2 * MIB));
         assert_eq!(pieces.order(0..3 * MIB, MIB, SIZE), [0..MIB, 2 * MIB..3 * MIB]);
         assert_eq!(pieces.order(0..3 * MIB, MIB, SIZE), []);
         assert_eq!((pieces.reach(5), pieces.reach(3 * MIB)), (3 * MIB, 3 * MIB));
@@ -166,8 +170,8 @@ mod tests {
     #[test]
     fn a_short_range_is_widened_as_far_as_the_file_goes() {
         let mut pieces = Pieces::default();
-        assert_eq!(pieces.order(70_000..70_010, MIB, SIZE), [65_536..131_072]);
-        assert_eq!(pieces.order(10..20, MIB, 1000), [0..1000]);
+        assert_eq!(pieces.order(70_000..70_010, MIB, SIZE), one(65_536..131_072));
+        assert_eq!(pieces.order(10..20, MIB, 1000), one(0..1000));
         assert!(pieces.around(1001).is_none());
     }
 

@@ -37,7 +37,7 @@ pub(crate) fn copy(
         Err(Error::new(ErrorKind::SourceChanged, format!("could not copy `{from}`")).with_cause("it changed meanwhile"))
     });
     match copied {
-        Ok(()) => publish(store, Publication { overwrite, metadata, ..Publication::of(writer) }),
+        Ok(()) => publish(store, Publication { metadata, overwrite, ..Publication::of(writer) }),
         Err(error) => abort(writer, error),
     }
 }
