@@ -106,7 +106,7 @@ lint: $(VENV)/.package $(VENV)/.simulator $(VENV)/.snakemake
 	$(MYPY) examples/*.py
 	cd simulator && ../$(MYPY) edt_simulator && MYPYPATH=tests ../$(MYPY) tests benchmarks
 	if $(NEW_ENOUGH); then cd plugins/snakemake && ../../$(MYPY) snakemake_storage_plugin_edt && ../../$(MYPY) tests; fi
-	$(BIN)/stubtest --mypy-config-file pyproject.toml edt
+	$(BIN)/stubtest --mypy-config-file pyproject.toml edt._edt
 
 clean:
 	rm -rf target $(VENV) dist

@@ -198,9 +198,8 @@ def test_a_congestion_control_is_chosen_or_refused_at_either_end(
 def test_only_listed_files_are_copied_and_a_missing_one_is_named(
     edt: Edt, server: Server, source: Path, scratch: Path, direction: str
 ) -> None:
-    origin, ends = source, (source, server.url("to"))
-    if direction == "down":
-        origin, ends = server.root, (server.url(), scratch / "to")
+    origin = source if direction == "up" else server.root
+    ends = (source, server.url("to")) if direction == "up" else (server.url(), scratch / "to")
     for name in ("a", "sub/b", "sub/deep/c", "other/d", "e*"):
         fill(origin / name, 200_000, name)
     (scratch / "list").write_text("a\nsub/\nnothing\n./e*\n")
