@@ -169,3 +169,22 @@ def test_a_forked_process_has_connections_of_its_own(fs: EdtFileSystem, fs_path:
     assert answer.get(timeout=20) == large[:10]
     child.join(20)
     assert fs.cat_file(f"{fs_path}/large.bin", 5, 10) == large[5:10]
+
+
+def test_a_file_that_was_open_before_a_fork_is_read_in_both_processes(
+    fs: EdtFileSystem, fs_path: str, large: bytes
+) -> None:
+    fork = multiprocessing.get_context("fork")
+    answer = fork.Queue()
+    with fs.open(f"{fs_path}/large.bin", "rb") as file:
+        # In order, so that threads read ahead.
+        begin = file.read(1 << 20) + file.read(1 << 20)
+        child = fork.Process(target=_go_on_in_child, args=(file, answer))
+        child.start()
+        assert answer.get(timeout=20) == large[2 << 20 : (2 << 20) + 10]
+        child.join(20)
+        assert begin + file.read(10) == large[: (2 << 20) + 10]
+
+
+def _go_on_in_child(file: Any, answer: Any) -> None:
+    answer.put(file.read(10))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import stat
 from pathlib import Path
@@ -59,6 +60,16 @@ def test_an_exception_throws_what_was_written_away(
     file.write(b"x")
     del file
     assert contents(place).keys() == {"a.txt"} and (place / "a.txt").read_text() == "before"
+
+
+def test_what_is_dropped_without_being_closed_is_thrown_away(fs: EdtFileSystem, fs_path: str, place: Path) -> None:
+    fs.pipe_file(f"{fs_path}/kept", b"before")
+    for mode in ("w", "wb"):
+        file = fs.open(f"{fs_path}/kept", mode)
+        file.write("half" if mode == "w" else b"half")
+        del file
+        gc.collect()
+        assert (place / "kept").read_bytes() == b"before"
 
 
 def test_text_and_compression_are_written(fs: EdtFileSystem, fs_path: str, url: str, place: Path) -> None:

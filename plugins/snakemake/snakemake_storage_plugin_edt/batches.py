@@ -86,7 +86,11 @@ class Batcher:
             return
         batch = [request for request in self._waiting.pop(loop, []) if not request.cancelled.is_set()]
         if batch:
-            threading.Thread(target=self._guarded, args=(batch,), name=self._name, daemon=True).start()
+            try:
+                threading.Thread(target=self._guarded, args=(batch,), name=self._name, daemon=True).start()
+            except RuntimeError as error:  # the system has no more threads for this user
+                for request in batch:
+                    request.end(error)
 
     def _guarded(self, batch: list[Request]) -> None:
         try:

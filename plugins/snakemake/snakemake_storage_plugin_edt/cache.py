@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import shutil
 from contextlib import suppress
 from hashlib import blake2b
@@ -47,11 +48,12 @@ class Cache:
         target = self._objects / name
         target.parent.mkdir(parents=True, exist_ok=True)
         file.chmod(described.st_mode & 0o777 & ~_WRITE_BITS)
-        file.replace(target)
+        # Before the object is there: what was never used goes first.
         self._used(target).touch()
+        file.replace(target)
         entry = self._entry(url, described.st_size, described.st_mtime_ns)
         entry.parent.mkdir(parents=True, exist_ok=True)
-        part = entry.with_suffix(f".{os.getpid()}")
+        part = beside(entry)
         part.write_text(name)
         part.replace(entry)
         return target
@@ -87,13 +89,22 @@ class Cache:
             return 0.0
 
 
-def share(source: Path, target: Path) -> None:
-    """Brings an object to a local path, whole or not at all: by reflink, else hard link, else copy."""
-    part = target.with_name(f".{target.name}.edt-{os.getpid()}")
-    part.unlink(missing_ok=True)
+def beside(target: Path) -> Path:
+    """A name beside a local path that nobody else uses, for what will be brought to it."""
+    return target.with_name(f".{target.name[:200]}.edt-{secrets.token_hex(4)}")
+
+
+def share(source: Path, target: Path, modified_ns: int | None = None) -> None:
+    """Brings an object to a local path, whole or not at all: by reflink, else hard link, else copy.
+
+    With a time of its own it shares no more than content with the object.
+    """
+    part = beside(target)
     try:
-        if not _cloned(source, part) and not _linked(source, part):
+        if not _cloned(source, part) and (modified_ns is not None or not _linked(source, part)):
             shutil.copy2(source, part)
+        if modified_ns is not None:
+            os.utime(part, ns=(modified_ns, modified_ns))
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 
 # Nobody comes back for what is older, in seconds.
@@ -35,15 +36,17 @@ class Lane:
         """The file that says what the batch fetches; it goes with the end of the batch."""
         return self.path / "wanted"
 
-    def begin(self, root: str, names: Collection[str]) -> None:
-        """Notes what the batch fetches, and drops what a batch from another root left."""
-        if not (self.unfinished(root) or set()).intersection(names):
+    def begin(self, root: str, names: Collection[str]) -> bool:
+        """Notes what the batch fetches, and whether it goes on with another one; what one from elsewhere left goes."""
+        goes_on = bool((self.unfinished(root) or set()).intersection(names))
+        if not goes_on:
             self.clear()
         self.data.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"root": root, "names": sorted(names)})
+        text = json.dumps({"root": _digest(root), "names": sorted(names)})
         part = self.wanted.with_suffix(".part")
         part.write_text(text)
         part.replace(self.wanted)
+        return goes_on
 
     def unfinished(self, root: str) -> set[str] | None:
         """What an interrupted batch from this root was to fetch; `None` if there is none."""
@@ -51,7 +54,7 @@ class Lane:
             noted = json.loads(self.wanted.read_text())
         except (OSError, ValueError):
             return None
-        return set(noted["names"]) if noted["root"] == root else None
+        return set(noted["names"]) if noted["root"] == _digest(root) else None
 
     def clear(self) -> None:
         """Removes all that lies here."""
@@ -62,6 +65,11 @@ class Lane:
                 shutil.rmtree(entry, ignore_errors=True)
             else:
                 entry.unlink(missing_ok=True)
+
+
+def _digest(root: str) -> str:
+    """What tells roots apart; they may hold passwords."""
+    return blake2b(root.encode(errors="surrogateescape"), digest_size=16).hexdigest()
 
 
 @contextmanager

@@ -26,7 +26,10 @@ _SIDE_BY_SIDE = 8
 _LONGEST = 30.0
 
 # An answer is believed this many times as long as it took, if that is more than the time to live.
-_WORTH = 4.0
+_WORTH = 1.0
+
+# Web servers have pages, and what looks like a listing may leave things out.
+_WEB = ("http", "https")
 
 
 class Unknown(Enum):
@@ -58,6 +61,7 @@ class Listings:
         self._side_by_side: defaultdict[Place, int] = defaultdict(int)
         self._unlistable: set[Place] = set()
         self._slow_trees: set[Place] = set()
+        self._changes = 0
         self._looking: defaultdict[Place, threading.Lock] = defaultdict(threading.Lock)
         self._lock = threading.Lock()
 
@@ -101,7 +105,7 @@ class Listings:
     def siblings(self, place: Place) -> list[tuple[Place, edt.Entry]] | None:
         """What lies beside a place, itself included; `None` where directories cannot be listed."""
         parent = place.parent
-        if parent in self._unlistable or place.tail:
+        if not self.is_listable(place):
             return None
         listing = self._listed.get(parent)
         if listing is None or time.monotonic() >= listing.until:
@@ -110,24 +114,28 @@ class Listings:
             return None
         return [(parent.child(name), entry) for name, entry in listing.entries.items() if "/" not in name]
 
-    def forget(self, place: Place) -> None:
-        """Drops what is known of a place that was changed, and of what lies above and below it."""
+    def is_listable(self, place: Place) -> bool:
+        """Whether a listing of the directory of a place can tell of it."""
+        return not place.tail and place.scheme not in _WEB and place.parent not in self._unlistable
+
+    def forget(self, *places: Place) -> None:
+        """Drops what is known of places that may have changed, and of what lies above and below them."""
+        changed = set(places)
+        above = {each for place in places for each in _up(place)}
         with self._lock:
-            self._single = {
-                known: answer
-                for known, answer in self._single.items()
-                if known != place and not f"{known.path}/".startswith(f"{place.path}/")
+            # What is being asked at present may be of before.
+            self._changes += 1
+            self._single = {known: answer for known, answer in self._single.items() if changed.isdisjoint(_up(known))}
+            self._listed = {
+                known: listing
+                for known, listing in self._listed.items()
+                if known not in above and changed.isdisjoint(_up(known))
             }
-            above = place
-            while above.path:
-                self._listed.pop(above, None)
-                above = above.parent
-                self._listed.pop(above, None)
 
     def _look(self, place: Place) -> edt.Entry | None:
         parent = place.parent
         self._asked[parent] += 1
-        if self._asked[parent] > 1 and not place.tail and parent not in self._unlistable and self._list_near(parent):
+        if self._asked[parent] > 1 and self.is_listable(place) and self._list_near(parent):
             known = self.known(place)
             if not isinstance(known, Unknown):
                 return known
@@ -149,7 +157,7 @@ class Listings:
     def _list(self, directory: Place, *, tree: bool) -> _Listing | None:
         import edt
 
-        begun = time.monotonic()
+        begun, changes = time.monotonic(), self._changes
         url = directory.url if directory.path else directory.root
         try:
             entries = {entry.path: entry for entry in edt.list(url, recursive=tree, **self._options) if entry.path}
@@ -161,20 +169,32 @@ class Listings:
             self._unlistable.add(directory)
             return None
         listing = _Listing(entries, tree, self._until(begun))
-        self._listed[directory] = listing
+        with self._lock:
+            if changes == self._changes:
+                self._listed[directory] = listing
         return listing
 
     def _stat(self, place: Place) -> edt.Entry | None:
         import edt
 
-        begun = time.monotonic()
+        begun, changes = time.monotonic(), self._changes
         try:
             entry: edt.Entry | None = edt.stat(place.url, **self._options)
         except (edt.NotFoundError, edt.WrongTypeError):
             entry = None
-        self._single[place] = (entry, self._until(begun))
+        with self._lock:
+            if changes == self._changes:
+                self._single[place] = (entry, self._until(begun))
         return entry
 
     def _until(self, begun: float) -> float:
         now = time.monotonic()
         return now + max(self._ttl, _WORTH * (now - begun))
+
+
+def _up(place: Place) -> list[Place]:
+    """The place, and all directories above it."""
+    places = [place]
+    while places[-1].path:
+        places.append(places[-1].parent)
+    return places

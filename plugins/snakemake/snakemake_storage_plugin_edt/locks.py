@@ -22,6 +22,8 @@ class Locks:
     """
 
     def __init__(self, path: Path) -> None:
+        if not hasattr(fcntl, "F_OFD_SETLK"):
+            raise OSError("locks of open files, by which jobs share what they fetch, are there on Linux only")
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
 

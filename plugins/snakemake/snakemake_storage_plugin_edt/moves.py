@@ -150,13 +150,19 @@ def _errors(report: edt.Report, names: Mapping[str, Any]) -> dict[str, edt.Error
     from edt.errors import of_kind
 
     errors: dict[str, edt.Error] = {}
+    told = 0
     for failure in report.failures:
         name = failure.path
         while name and name not in names:
             name = name.rpartition("/")[0]
+        told += name in names
         if name in names and name not in errors:
             what = failure.what if name == failure.path else f"{failure.path}: {failure.what}"
             errors[name] = of_kind(failure.kind, what, failure.cause, failure.hint)
+    if report.totals.failed > told:
+        # Nobody knows which: none of them may pass for complete.
+        what = f"{report.totals.failed - told} more items of the batch failed"
+        errors = {name: errors.get(name) or of_kind("io", what, None, None) for name in names}
     return errors
 
 

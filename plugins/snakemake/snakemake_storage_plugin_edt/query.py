@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from urllib.parse import quote, unquote
 
 _SERVER = ("edt", "edts")
@@ -14,6 +15,8 @@ _DEFAULT_PORT = "7632"
 SCHEMES = (*_SERVER, *(f"edt+{name}" for name in _SERVICES))
 """The schemes of queries: those of edt servers, and of other services behind `edt+`, which no other plugin claims."""
 
+_SAFE = "/{}~!$&'()*+,;=:@"
+_WILDCARD = re.compile(r"(\{(?:[^{}]|\{[^{}]*\})*\})")
 _FORM = re.compile(r"(?P<scheme>[a-z0-9+]+)://(?P<authority>[^/?]*)(?P<path>[^?]*)(?P<tail>\?.*)?", re.DOTALL)
 
 
@@ -52,8 +55,11 @@ class Place:
     @property
     def suffix(self) -> str:
         """The place of the local copy, below the local prefix: no two objects share one."""
-        tail = "" if not self.tail else "__" + self.tail.removeprefix("?").replace("/", "_")
-        return f"{self.base}/{self.path}{tail}"
+        if not self.tail:
+            return f"{self.base}/{self.path}"
+        # Signatures are long and secret.
+        tail = blake2b(self.tail.encode(errors="surrogateescape"), digest_size=8).hexdigest()
+        return f"{self.base}/query-{tail}/{self.path}"
 
     @property
     def base(self) -> str:
@@ -85,7 +91,11 @@ class Place:
         return query.replace(self.authority, self._shown_authority(":..."), 1)
 
     def _written(self, path: str) -> str:
-        return path if self.scheme in _KEYS_AS_WRITTEN else quote(path, safe="/{}~!$&'()*+,;=:@")
+        if self.scheme in _KEYS_AS_WRITTEN:
+            return path
+        # Wildcards may hold regular expressions.
+        parts = _WILDCARD.split(path)
+        return "".join(part if number % 2 else quote(part, safe=_SAFE) for number, part in enumerate(parts))
 
     def _shown_authority(self, instead: str) -> str:
         user, at, host = self.authority.rpartition("@")
@@ -110,10 +120,12 @@ def place_of(query: str) -> Place:
         raise QueryError("it names no bucket" if scheme in _KEYS_AS_WRITTEN else "it names no host")
     if scheme in _SERVER:
         authority = authority.removesuffix(f":{_DEFAULT_PORT}")
-    names = [name for name in path.split("/") if name not in ("", ".")]
-    if ".." in names:
-        raise QueryError("it holds `..`")
+    if authority in (".", ".."):
+        raise QueryError(f"`{authority}` is no name of a bucket or host")
+    written = [name for name in path.split("/") if name not in ("", ".")]
+    names = written if scheme in _KEYS_AS_WRITTEN else [unquote(name) for name in written]
+    if any(name in (".", "..") or "\0" in name or ("/" in name and "{" not in name) for name in names):
+        raise QueryError("it holds `..`, or a character that no name can hold")
     if not names:
         raise QueryError("it names nothing below the root")
-    joined = "/".join(names)
-    return Place(scheme, authority, joined if scheme in _KEYS_AS_WRITTEN else unquote(joined), tail)
+    return Place(scheme, authority, "/".join(names), tail)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 from snakemake_storage_plugin_edt.batches import Request
-from snakemake_storage_plugin_edt.cache import Cache, share
+from snakemake_storage_plugin_edt.cache import Cache, beside, share
 from snakemake_storage_plugin_edt.lanes import Lane, lane
 from snakemake_storage_plugin_edt.listings import Listings, Unknown
 from snakemake_storage_plugin_edt.locks import Locks
@@ -68,6 +67,9 @@ class Retriever:
 
     def _fetch(self, root: str, named: Named) -> None:
         missing: Named = {}
+        # What is here already is held to the present state, not to one that was told a while ago.
+        several = [request for requests in named.values() for request in requests]
+        self.listings.forget(*(each.place for each in several if self.cache is not None or each.path.is_file()))
         for name, requests in named.items():
             left = [request for request in requests if not self._is_at_hand(request)]
             if left:
@@ -75,8 +77,10 @@ class Retriever:
         if not missing:
             return
         with lane(self.home, root, missing) as taken:
-            taken.begin(root, missing)
+            goes_on = taken.begin(root, missing)
             moved = self._move(root, missing, taken)
+            if goes_on:
+                self._drop_what_is_gone(missing, moved, taken)
             # What lies inside of something else is taken out of it first.
             for name in sorted(missing, key=lambda name: -name.count("/")):
                 self._arrived(name, missing, moved, taken)
@@ -94,6 +98,19 @@ class Retriever:
         symlinks = "follow" if first.scheme in _FOLLOWED else "keep"
         return self.mover.move(root, taken.data, missing, name="lane", digest=digest, fsync="none", symlinks=symlinks)
 
+    def _drop_what_is_gone(self, missing: Named, moved: Moved, taken: Lane) -> None:
+        """Removes from directories what an earlier attempt brought and the storage has no more."""
+        for name, requests in missing.items():
+            arrived, place = taken.data / name, requests[0].place
+            if name in moved.failed or place.tail or not arrived.is_dir():
+                continue
+            symlinks = "follow" if place.scheme in _FOLLOWED else "keep"
+            mirrored = self.mover.move(
+                place.url, arrived, {"": requests}, selection="mirror", fsync="none", symlinks=symlinks
+            )
+            for error in mirrored.failed.values():
+                moved.failed[name] = error
+
     def _is_at_hand(self, request: Request) -> bool:
         """Whether the node has the object in its present state: at the local path, or in the cache, which shares it."""
         if self.cache is None and not request.path.is_file():
@@ -109,8 +126,12 @@ class Retriever:
             found = self.cache.find(request.place.url, entry.size, entry.modified_ns)
             if found is None:
                 return False
-            _make_room(request.path)
-            share(found, request.path)
+            try:
+                _make_room(request.path)
+                share(found, request.path)
+            except OSError:
+                # Another process made room in the cache meanwhile, or fetching fails for the same reason and says so.
+                return False
         request.end()
         return True
 
@@ -138,23 +159,33 @@ class Retriever:
         target = request.path
         _make_room(target)
         if arrived.is_dir():
-            if shared:
-                shutil.copytree(arrived, target, symlinks=True)
-            else:
-                shutil.move(arrived, target)
+            _hand_over_directory(arrived, target, shared=shared)
             return
-        if shared:
-            share(arrived, target)
-        else:
-            try:
-                arrived.replace(target)
-            except OSError:
-                share(arrived, target)
         # The storage told the time of a link, and the file is what it leads to.
         entry = self.listings.known(request.place)
         told = None if entry is None or isinstance(entry, Unknown) or entry.kind != "symlink" else entry.modified_ns
         if told is not None:
-            os.utime(target, ns=(told, told))
+            share(arrived, target, modified_ns=told)
+            return
+        if not shared:
+            with suppress(OSError):
+                arrived.replace(target)
+                return
+        share(arrived, target)
+
+
+def _hand_over_directory(arrived: Path, target: Path, *, shared: bool) -> None:
+    """Brings a directory to its local path, whole or not at all, also from another file system."""
+    part = beside(target)
+    try:
+        if shared:
+            shutil.copytree(arrived, part, symlinks=True)
+        else:
+            shutil.move(arrived, part)
+        _make_room(target)
+        part.rename(target)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def _make_room(target: Path) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_storage_plugins.settings import StorageProviderSettingsBase
 
+from snakemake_storage_plugin_edt.query import QueryError, place_of
+
 
 def _setting(help_text: str, default: Any = None, **more: Any) -> Any:
     return field(default=default, repr=not more.pop("secret", False), metadata={"help": help_text, **more})
@@ -67,7 +69,10 @@ def mounts_of(text: str | None) -> list[Mount]:
             continue
         if not url or not path.startswith("/"):
             raise WorkflowError(f"could not use the mount `{part}`: write it as edt://host/dir=/mnt/dir")
-        mounts.append(Mount(url.rstrip("/"), Path(path)))
+        try:
+            mounts.append(Mount(place_of(url).query, Path(path)))
+        except QueryError as error:
+            raise WorkflowError(f"could not use the mount `{part}`: {error}") from error
     return sorted(mounts, key=lambda mount: -len(mount.url))
 
 

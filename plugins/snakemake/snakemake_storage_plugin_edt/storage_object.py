@@ -5,7 +5,6 @@ Snakemake calls the `managed_` coroutines; the methods without that prefix do th
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -25,6 +24,7 @@ from snakemake_interface_storage_plugins.storage_object import (
 )
 
 from snakemake_storage_plugin_edt.batches import Request
+from snakemake_storage_plugin_edt.cache import beside
 from snakemake_storage_plugin_edt.provider import StorageProvider
 from snakemake_storage_plugin_edt.query import Place, place_of
 
@@ -58,6 +58,8 @@ class StorageObject(StorageObjectRead, StorageObjectWrite, StorageObjectGlob, St
         return self.place.suffix
 
     def get_inventory_parent(self) -> str | None:
+        if not self.provider.listings.is_listable(self.place):
+            return None
         return str(self.cache_key(self.place.parent.suffix))
 
     async def inventory(self, cache: IOCacheStorageInterface) -> None:
@@ -231,8 +233,7 @@ class StorageObject(StorageObjectRead, StorageObjectWrite, StorageObjectGlob, St
             raise FileOrDirectoryNotFoundError(self.print_query, mounted)
         path = self.local_path()
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.edt-{os.getpid()}")
-        part.unlink(missing_ok=True)
+        part = beside(path)
         part.symlink_to(mounted)
         part.replace(path)
         return True

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from snakemake_interface_common.exceptions import WorkflowError
 
 from snakemake_storage_plugin_edt.cache import Cache, share
 from snakemake_storage_plugin_edt.lanes import lane
@@ -34,7 +35,8 @@ def test_importing_the_plugin_loads_neither_edt_nor_threads() -> None:
         ("edt://h:9/a b%20c", "edt://h:9/a%20b%20c", "edt/h_9/a b c"),
         ("edts://[::1]:9/{sample}.txt", "edts://[::1]:9/{sample}.txt", "edts/[__1]_9/{sample}.txt"),
         ("edt+s3://bucket/50%25?x", "s3://bucket/50%25?x", "s3/bucket/50%25?x"),
-        ("edt+https://me:secret@h/f?sig=a/b", "https://me:secret@h/f?sig=a/b", "https/me-@h/f__sig=a_b"),
+        ("edt+https://me:secret@h/f?sig=a/b", "https://me:secret@h/f?sig=a/b", "https/me-@h/query-985918eb1661ea7d/f"),
+        (r"edt://h/{s,[a-z]+\d{2}}.t t", r"edt://h/{s,[a-z]+\d{2}}.t%20t", r"edt/h/{s,[a-z]+\d{2}}.t t"),
         ("edt+file:///data/x", "file:///data/x", "file/local/data/x"),
     ],
 )
@@ -50,7 +52,11 @@ def test_what_people_see_holds_no_secret() -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["s3://b/x", "/local", "edt://", "edt:///x", "edt+s3:///x", "edt://h/", "edt://h/../x"]
+    "query",
+    [
+        *("s3://b/x", "/local", "edt://", "edt:///x", "edt+s3:///x", "edt://h/"),
+        *("edt://h/../x", "edt://h/%2e%2e/x", "edt://h/a%2f..%2fx", "edt://h/a%00", "edt+s3://../x"),
+    ],
 )
 def test_what_edt_cannot_reach_is_no_query(query: str) -> None:
     with pytest.raises(QueryError):
@@ -60,6 +66,17 @@ def test_what_edt_cannot_reach_is_no_query(query: str) -> None:
 def test_the_longest_mount_counts() -> None:
     mounts = mounts_of("edt://h/a=/mnt/a, edt://h/a/b/=/mnt/b")
     assert [(mount.url, str(mount.path)) for mount in mounts] == [("edt://h/a/b", "/mnt/b"), ("edt://h/a", "/mnt/a")]
+
+
+def test_a_mount_that_names_no_directory_is_refused() -> None:
+    assert mounts_of("edt://h:7632/a=/mnt/a")[0].url == "edt://h/a"
+    with pytest.raises(WorkflowError, match="below the root"):
+        mounts_of("edt://h=/mnt")
+
+
+def test_two_signatures_of_one_file_have_local_paths_of_their_own() -> None:
+    suffixes = {place_of(f"edt+https://h/d/f?{tail}").suffix for tail in ("a/b", "a_b", "a" * 300)}
+    assert len(suffixes) == 3 and all(suffix.endswith("/d/f") and len(suffix) < 60 for suffix in suffixes)
 
 
 def test_a_name_is_locked_by_one_batch_at_a_time(scratch: Path) -> None:
@@ -74,14 +91,14 @@ def test_a_name_is_locked_by_one_batch_at_a_time(scratch: Path) -> None:
 
 def test_a_batch_goes_on_in_the_lane_where_it_was_interrupted(scratch: Path) -> None:
     with lane(scratch, "edt://h/", ["a", "b"]) as one:
-        one.begin("edt://h/", ["a", "b"])
+        assert not one.begin("edt://h/", ["a", "b"])
         (one.data / "a").write_text("x")
         with lane(scratch, "edt://h/", ["a"]) as other:
             assert other.path != one.path
     with lane(scratch, "edt://h/", ["c"]) as unrelated:
         assert unrelated.path != one.path
     with lane(scratch, "edt://h/", ["b", "c"]) as again:
-        again.begin("edt://h/", ["b", "c"])
+        assert again.begin("edt://h/", ["b", "c"])
         assert again.path == one.path and (again.data / "a").exists()
         again.clear()
     with lane(scratch, "edt://other/", ["a"]) as free:
@@ -98,6 +115,8 @@ def test_the_cache_finds_a_file_by_its_state_and_shares_it(scratch: Path) -> Non
     assert cache.find("edt://h/f", 7, 1) is None and cache.find("edt://h/f", 7, None) is None
     found = cache.find("edt://h/f", 7, 1_234_567_890_123_456_789)
     assert found is not None and not found.stat().st_mode & 0o222
+    share(found, scratch / "own-time", 7_000_000_000)
+    assert (scratch / "own-time").stat().st_mtime_ns == 7_000_000_000
     share(found, scratch / "local")
     assert (scratch / "local").read_text() == "content"
     assert (scratch / "local").stat().st_mtime_ns == 1_234_567_890_123_456_789

@@ -15,6 +15,7 @@ import pytest
 
 from harness import Server
 from snakemake_storage_plugin_edt import StorageObject, StorageProvider, StorageProviderSettings
+from snakemake_storage_plugin_edt.lanes import lane
 
 Base: Any = importlib.import_module("snakemake_interface_storage_plugins.tests").TestStorageBase
 
@@ -192,6 +193,33 @@ def test_a_missing_object_is_named_and_the_others_arrive(provider: StorageProvid
     assert first is None and there.local_path().read_text() == "x"
     assert "gone" in str(second) and "attempt 1 of" in str(second)
     assert not gone.local_path().exists()
+
+
+def test_a_directory_holds_nothing_that_an_earlier_attempt_brought_and_is_gone(
+    provider: StorageProvider, server: Server, scratch: Path
+) -> None:
+    (server.root / "d").mkdir()
+    (server.root / "d/kept").write_text("x")
+    found = object_at(provider, server, "d")
+    with lane(scratch / "local" / ".edt", found.place.root, ["d"]) as earlier:
+        earlier.begin(found.place.root, ["d"])
+        (earlier.data / "d").mkdir()
+        (earlier.data / "d/gone").write_text("x")
+    asyncio.run(found.managed_retrieve())
+    assert [path.name for path in found.local_path().iterdir()] == ["kept"]
+    assert [path.name for path in found.local_path().parent.iterdir()] == ["d"]
+
+
+def test_what_the_node_has_is_held_to_the_present_state(scratch: Path, server: Server) -> None:
+    settings = StorageProviderSettings(cache_dir=str(scratch / "cache"), stat_ttl=600)
+    provider = StorageProvider(local_prefix=scratch / "local", logger=logging.getLogger("edt"), settings=settings)
+    (server.root / "f").write_text("old")
+    found = object_at(provider, server, "f")
+    asyncio.run(found.managed_retrieve())
+    assert found.exists()
+    (server.root / "f").write_text("newer")
+    asyncio.run(found.managed_retrieve())
+    assert found.local_path().read_text() == "newer"
 
 
 def test_a_mounted_object_is_linked_and_not_fetched(scratch: Path, server: Server) -> None:

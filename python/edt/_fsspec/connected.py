@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 # Connections of a process that forked: closing them in its child would end them for the process that uses them.
-_ABANDONED: list[_edt.Files] = []
+ABANDONED: list[_edt.Files | _edt.FileReader] = []
 
 
 class Connected(AbstractFileSystem):
@@ -70,7 +70,7 @@ class Connected(AbstractFileSystem):
         """The connections of this process to the server."""
         with self._lock:
             if self._native is not None and self._native[0] != os.getpid():
-                _ABANDONED.append(self._native[1])
+                ABANDONED.append(self._native[1])
                 self._native = None
             if self._native is None:
                 url = f"{self._scheme}://{self._authority}/"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -115,7 +116,9 @@ class Listed(Connected):
         path = self.plain(path)
         for known in list(self.dircache):
             if known == path or known.startswith(path.rstrip("/") + "/") or path.startswith(known.rstrip("/") + "/"):
-                self.dircache.pop(known, None)
+                # Another thread may have been faster, and `pop` of this mapping is two steps.
+                with suppress(KeyError):
+                    del self.dircache[known]
 
 
 def _is_itself(infos: list[Info], path: str) -> bool:

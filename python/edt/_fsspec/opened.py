@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -12,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 from fsspec.spec import AbstractBufferedFile
 
 from edt import _edt
+from edt._fsspec.connected import ABANDONED
 from edt._fsspec.place import name, relative
+from edt.errors import SourceChangedError
 
 if TYPE_CHECKING:
     from edt._fsspec.moved import Moved
@@ -40,6 +44,7 @@ class ReadFile(AbstractBufferedFile):
     def __init__(self, fs: Moved, path: str, *, cache_type: str = "none", size: Any = None, **options: Any) -> None:
         """Opens the file; a `size` that fsspec knows is replaced by the one that it has now."""
         self._native = fs.native.open(relative(path), (0, _FIRST))
+        self._process = os.getpid()
         self._block = (0, b"")
         super().__init__(fs, path, "rb", cache_type=cache_type, size=self.native.size, **options)
 
@@ -48,7 +53,19 @@ class ReadFile(AbstractBufferedFile):
         """The open file of the core."""
         if self._native is None:
             raise ValueError("I/O operation on closed file.")
+        if self._process != os.getpid():
+            self._begin_anew()
         return self._native
+
+    def _begin_anew(self) -> None:
+        """Opens the file again in a process that was forked: threads and connections stayed with the other one."""
+        assert self._native is not None
+        ABANDONED.append(self._native)
+        opened = self.fs.native.open(relative(self.path), (0, 0))
+        if (opened.size, opened.modified_ns) != (self._native.size, self._native.modified_ns):
+            what = f"could not go on reading `{self.path}`"
+            raise SourceChangedError(what, cause="the file has changed since it was opened")
+        self._native, self._process = opened, os.getpid()
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         return self.native.read_at(start, end - start)
@@ -230,3 +247,10 @@ class WriteText(io.TextIOWrapper):
         file = self.detach()
         if isinstance(file, (WriteFile, WriteCompressed)):
             file.abort()
+
+    def __del__(self) -> None:
+        """What is dropped without having been closed is thrown away; by itself a text file would be closed."""
+        with suppress(AttributeError, ValueError):
+            file = self.buffer
+            if not self.closed and isinstance(file, (WriteFile, WriteCompressed)):
+                file.abort()
