@@ -194,7 +194,7 @@ def test_a_webdav_upload_that_breaks_again_and_again_fails(on: On, faulty: Front
     chosen = faults.Fault(faults.Cut(0.5, reset=True, body=faults.Body.REQUEST), ("PUT",), matching=r"\.edt-partial")
     large = Large(chosen)
     proxied = endpoint.through(faulty(endpoint.server.url, large))
-    outcome = Client(scratch, proxied).copy(source, proxied.url, expected=1)
+    outcome = Client(scratch, proxied).copy(source, proxied.url, expected=4)
     failures = outcome.events()[-1]["failures"]
     assert [(failure["path"], failure["kind"]) for failure in failures] == [("large.bin", "connection-lost")]
     assert set(endpoint.stored()) == {"small.bin"}

@@ -118,9 +118,9 @@ def exchanged(reader: flight.FlightStreamReader) -> bytes:
     found = b""
     while True:
         chunk = reader.read_chunk()
-        if chunk.data is not None:
-            found += b"".join(chunk.data.column("data").to_pylist())
-        if chunk.app_metadata is not None:
+        rows = [] if chunk.data is None else chunk.data.column("data").to_pylist()
+        found += b"".join(rows)
+        if chunk.app_metadata is not None and not rows:
             assert json.loads(chunk.app_metadata.to_pybytes())["bytes"] == len(found)
             return found
 

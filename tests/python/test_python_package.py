@@ -57,7 +57,7 @@ def test_an_example_runs(example: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
-    [("mypy", "--strict", "python/edt"), ("mypy.stubtest", "--mypy-config-file", "pyproject.toml", "edt")],
+    [("mypy", "--strict", "python/edt"), ("mypy.stubtest", "--mypy-config-file", "pyproject.toml", "edt._edt")],
     ids=lambda a: a[0],
 )
 def test_the_types_are_right(arguments: tuple[str, ...]) -> None:
