@@ -126,9 +126,10 @@ def test_a_full_server_turns_the_next_client_away_and_says_why(
 ) -> None:
     server = serve(None, "--max-sessions", "1")
     fill(source / "a.bin", 4 * MIB, "a")
-    first = edt.start("cp", "--json", "--limit-rate", "2MB", source, server.url("tree/"))
+    first = edt.start("cp", "--json", "--limit-rate", "500kB", source, server.url("tree/"))
     first.totals_until(at_least(1))
     url = server.url("tree/").replace("edt://", f"{scheme}://")
+    # Looking waits some seconds for a place.
     for words in (("cp", source, f"{url}again/"), ("cp", url, scratch / "back"), ("ls", url)):
         outcome = edt.run(*words)
         assert outcome.code == 4, outcome.err
