@@ -68,7 +68,7 @@ demo: build
 
 test: build lint endpoints flight-clients
 	cargo test --locked --workspace --profile $(EDT_TEST_PROFILE)
-	$(BIN)/python -m pytest tests --ignore=tests/long
+	$(BIN)/python -m pytest tests --ignore=tests/long --durations=40
 	cd simulator && ../$(BIN)/pytest
 	if $(NEW_ENOUGH); then cd plugins/snakemake && ../../$(BIN)/pytest; fi
 

@@ -24,13 +24,24 @@ pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T>
 pub(super) async fn endable<T: Send + 'static>(
     work: impl FnOnce(&dyn Fn() -> bool) -> Result<T> + Send + 'static,
 ) -> Result<T, Status> {
-    let gone = Arc::<AtomicBool>::default();
-    let _caller = Caller(Arc::clone(&gone));
-    blocking(move || work(&|| gone.load(Ordering::Relaxed))).await
+    let caller = Caller::default();
+    let gone = caller.gone();
+    blocking(move || work(&gone)).await
 }
 
 /// Who waits for work; dropped with the call.
-struct Caller(Arc<AtomicBool>);
+#[derive(Default)]
+pub(super) struct Caller(Arc<AtomicBool>);
+
+/// Tells work whether its caller has gone.
+pub(super) type Gone = Box<dyn Fn() -> bool + Send>;
+
+impl Caller {
+    pub(super) fn gone(&self) -> Gone {
+        let gone = Arc::clone(&self.0);
+        Box::new(move || gone.load(Ordering::Relaxed))
+    }
+}
 
 impl Drop for Caller {
     fn drop(&mut self) {

@@ -15,7 +15,7 @@ use futures_util::{StreamExt, stream};
 use tonic::metadata::MetadataValue;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::blocking::{Ahead, blocking, endable};
+use super::blocking::{Ahead, Caller, blocking, endable};
 use super::gate::Cut;
 use super::info::{self, Reading};
 use super::root::Root;
@@ -65,11 +65,15 @@ impl FlightService for Calls {
 
     async fn list_flights(&self, request: Request<Criteria>) -> Result<Response<Self::ListFlightsStream>, Status> {
         let (root, text) = (Arc::clone(&self.root), request.into_inner().expression);
+        let caller = Caller::default();
+        let gone = caller.gone();
         let feed = blocking(move || {
             let criteria = if text.is_empty() { contract::Criteria::default() } else { contract::parse(&text, "criteria")? };
-            info::list(root, &criteria)
+            info::list(root, &criteria, gone)
         });
-        Ok(Response::new(Ahead::new(feed.await?).boxed()))
+        // The caller goes with the stream.
+        let infos = Ahead::new(feed.await?).inspect(move |_| _ = &caller);
+        Ok(Response::new(infos.boxed()))
     }
 
     async fn get_flight_info(&self, request: Request<FlightDescriptor>) -> Result<Response<FlightInfo>, Status> {

@@ -11,7 +11,7 @@ use edt::path::RelativePath;
 use edt::store::{Depth, EntryKind, Store};
 use edt::{Error, ErrorKind, Result};
 
-use super::blocking::Feed;
+use super::blocking::{Feed, Gone};
 use super::root::{Root, Walk, path};
 use super::{bytes, tables};
 use crate::contract::{Command, Criteria, Form, json, text};
@@ -173,8 +173,8 @@ fn ipc(schema: &Schema) -> Result<Bytes> {
     message.map(|message| message.0).map_err(|cause| Error::new(ErrorKind::Io, "could not tell the columns").with_cause(cause))
 }
 
-/// The files that `ListFlights` tells.
-pub(super) fn list(root: Arc<Root>, criteria: &Criteria) -> Result<Feed<FlightInfo>> {
+/// The files that `ListFlights` tells; what looks for them ends once its caller has gone.
+pub(super) fn list(root: Arc<Root>, criteria: &Criteria, gone: Gone) -> Result<Feed<FlightInfo>> {
     let prefix = path(&criteria.prefix)?;
     let limit = criteria.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let begins = match root.local.stat(&prefix) {
@@ -182,7 +182,7 @@ pub(super) fn list(root: Arc<Root>, criteria: &Criteria) -> Result<Feed<FlightIn
         found => found.map(|_| prefix.clone())?,
     };
     let wanted = prefix.as_bytes().to_vec();
-    let entries = Walk::new(Arc::clone(&root), &begins, Depth::Tree, &wanted)?;
+    let entries = Walk::new(Arc::clone(&root), &begins, Depth::Tree, &wanted)?.take_while(move |_| !gone());
     let entries = entries.filter_map(|entry| entry.inspect_err(|error| tracing::debug!(%error, "left out of a listing")).ok());
     let files = entries.filter(move |entry| entry.kind != EntryKind::Directory && entry.path.as_bytes().starts_with(&wanted));
     Ok(Box::new(files.filter_map(move |entry| one(&root, &entry.path).map(Ok)).take(limit)))
@@ -207,6 +207,10 @@ fn one(root: &Root, path: &RelativePath) -> Option<FlightInfo> {
 
 #[cfg(test)]
 mod tests {
+    use edt::ServeOptions;
+    use edt::auth::secret::Secret;
+
+    use super::super::blocking::Caller;
     use super::*;
 
     #[test]
@@ -231,6 +235,21 @@ mod tests {
             }
             assert_eq!(at, end);
         }
+    }
+
+    #[test]
+    fn a_listing_ends_once_its_caller_has_gone() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            std::fs::write(directory.path().join(name), name).unwrap();
+        }
+        let secret = Secret::new("0123456789abcdef", "a test").unwrap();
+        let root = Arc::new(Root::open(&ServeOptions::new(directory.path()), &secret).unwrap());
+        let caller = Caller::default();
+        let mut infos = list(root, &Criteria::default(), caller.gone()).unwrap();
+        assert!(infos.next().is_some());
+        drop(caller);
+        assert!(infos.next().is_none());
     }
 
     #[test]
