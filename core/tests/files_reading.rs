@@ -332,7 +332,7 @@ fn content_that_was_altered_on_its_way_is_not_written() {
 fn a_request_whose_session_is_lost_changes_nothing_any_more() {
     let world = World::new();
     let large = fs::File::create(world.path("large")).unwrap();
-    large.set_len(2 << 30).unwrap();
+    large.set_len(1 << 30).unwrap();
     let target = Target { host: "127.0.0.1".to_owned(), port: world.port, tls: false };
     let session = client::connect(&target, &options(), None).unwrap();
     let request = Request::Copy { from: b"large".to_vec(), to: b"copy".to_vec(), overwrite: 0 };

@@ -51,9 +51,8 @@ impl<'a> Walk<'a> {
         }
         let local = self.store.checked(path)?;
         let seen = self.store.root.seen(&local, self.store.symlinks);
-        let (is_root, names) = seen
-            .and_then(|seen| Ok((seen.is_root, seen.entries()?)))
-            .map_err(|error| self.store.failed("list", path, &error))?;
+        let (is_root, names) =
+            seen.and_then(|seen| Ok((seen.is_root, seen.entries()?))).map_err(|error| self.store.failed("list", path, &error))?;
         self.levels.push(Level { names, path: path.clone(), identity: facts.identity, followed, is_root });
         Ok(())
     }
@@ -78,7 +77,9 @@ impl<'a> Walk<'a> {
             facts = match self.store.root.seen(&local, Symlinks::Follow).and_then(|seen| seen.facts()) {
                 Err(error) if is_reserved(&error) => return Ok(None),
                 facts => facts.map_err(|error| {
-                    self.store.failed("follow the link", path, &error).with_hint("keep or skip symbolic links, or exclude this one")
+                    self.store
+                        .failed("follow the link", path, &error)
+                        .with_hint("keep or skip symbolic links, or exclude this one")
                 })?,
             };
         }

@@ -84,7 +84,9 @@ impl Place {
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
         match self {
             Self::Free(_) => Ok(path.to_owned()),
-            Self::Confined(root) => root.canonicalize(path).map(|path| if path == Path::new(".") { PathBuf::new() } else { path }),
+            Self::Confined(root) => {
+                root.canonicalize(path).map(|path| if path == Path::new(".") { PathBuf::new() } else { path })
+            }
         }
     }
 }
