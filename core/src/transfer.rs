@@ -277,7 +277,9 @@ impl Transfer {
             (None, Some(files)) => {
                 // An empty choice is none of everything.
                 hasher.update(&[2]);
-                minimal(files.clone()).iter().for_each(|path| _ = hasher.update(&[0]).update(path.as_bytes()));
+                for path in minimal(files.clone()) {
+                    hasher.update(&[0]).update(path.as_bytes());
+                }
             }
             (None, None) => {}
         }

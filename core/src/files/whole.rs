@@ -49,10 +49,10 @@ fn replaced_mode(store: &dyn Store, path: &RelativePath, overwrite: Overwrite) -
 }
 
 /// Makes a file, has it filled, and brings it to its name; leaves nothing else behind.
-fn bring(store: &dyn Store, file: NewFile, fill: impl FnOnce(&dyn Writer) -> Result<()>) -> Result<()> {
-    let brought = store.create(&file).and_then(|writer| match fill(&*writer) {
+fn bring(store: &dyn Store, new: NewFile, fill: impl FnOnce(&dyn Writer) -> Result<()>) -> Result<()> {
+    let brought = store.create(&new).and_then(|writer| match fill(&*writer) {
         Ok(()) => {
-            let (metadata, overwrite) = (file.metadata, file.overwrite);
+            let (metadata, overwrite) = (new.metadata, new.overwrite);
             publish(store, Publication { metadata, overwrite, ..Publication::of(writer) })
         }
         Err(error) => {

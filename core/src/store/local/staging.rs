@@ -143,11 +143,11 @@ impl Staging {
     }
 
     /// Makes something in the directory of a key, which is made where it is missing.
-    fn within<T>(&self, root: &Place, key: &str, make: impl Fn(&Place) -> io::Result<T>) -> io::Result<(Arc<Place>, T)> {
+    fn within<T>(&self, root: &Place, key: &str, create: impl Fn(&Place) -> io::Result<T>) -> io::Result<(Arc<Place>, T)> {
         let mut attempts = 0;
         loop {
             let place = self.place(root, key)?;
-            match make(&place) {
+            match create(&place) {
                 // The directory was removed since: with a transfer that ended, by one who tidied up, or by hand.
                 Err(error) if is_gone(&error) && attempts < ATTEMPTS => attempts += 1,
                 made => return made.map(|made| (place, made)),
