@@ -183,15 +183,18 @@ fn make(root: &Place, key: &str) -> io::Result<Place> {
         }
         match root.create_private(&path).and_then(|()| root.below(&path)) {
             // Somebody removed the directory between the two calls.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && attempts < ATTEMPTS => attempts += 1,
+            Err(error) if is_gone(&error) && attempts < ATTEMPTS => attempts += 1,
             made => return made,
         }
     }
 }
 
-/// Whether the directory in which something should happen is none any more; network file systems have a word of their own for it.
+/// Whether the directory in which something should happen is none any more; network file systems have a word of their own for it, and
+/// Windows does not let anybody into one that is being removed.
 fn is_gone(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::StaleNetworkFileHandle)
+    let kind = error.kind();
+    let leaving = cfg!(windows) && kind == io::ErrorKind::PermissionDenied;
+    leaving || matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::StaleNetworkFileHandle)
 }
 
 /// Removes the directories that all transfers share. Others may be using them: what is not empty stays.
