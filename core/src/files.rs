@@ -163,7 +163,7 @@ impl Files {
                 .with_hint("copy it from a file"));
         }
         match &self.place {
-            Place::Here(store) => whole::write(store.as_ref(), &whole, content, overwrite),
+            Place::Here(store) => whole::write(store.as_ref(), &whole, content, overwrite, &|| Ok(())),
             Place::There(pool) => {
                 let (path, crc32c) = (whole.as_bytes().to_vec(), crc32c(content));
                 let request = Request::Write { path, content: content.to_vec(), crc32c, overwrite: rule(overwrite) };
@@ -180,7 +180,7 @@ impl Files {
     pub fn copy(&self, from: &RelativePath, to: &RelativePath, overwrite: Overwrite) -> Result<()> {
         let (from, to) = (self.base.join(from), self.base.join(to));
         match &self.place {
-            Place::Here(store) => whole::copy(store.as_ref(), &from, &to, overwrite, &|| false),
+            Place::Here(store) => whole::copy(store.as_ref(), &from, &to, overwrite, &|| Ok(())),
             Place::There(pool) => {
                 let (from, to, overwrite) = (from.as_bytes().to_vec(), to.as_bytes().to_vec(), rule(overwrite));
                 pool.once(|control| order(control, Request::Copy { from, to, overwrite }))

@@ -274,7 +274,13 @@ impl Transfer {
         }
         match (&self.options.name, &self.options.files) {
             (Some(name), _) => _ = hasher.update(&[1]).update(name.as_bytes()),
-            (None, Some(files)) => minimal(files).iter().for_each(|path| _ = hasher.update(&[0, 2]).update(path.as_bytes())),
+            (None, Some(files)) => {
+                // An empty choice is none of everything.
+                hasher.update(&[2]);
+                for path in minimal(files.clone()) {
+                    hasher.update(&[0]).update(path.as_bytes());
+                }
+            }
             (None, None) => {}
         }
         let mut id = [0; 16];
@@ -379,3 +385,6 @@ impl Canceller {
         self.stop.set(Some(cancelled()));
     }
 }
+
+#[cfg(test)]
+mod tests;

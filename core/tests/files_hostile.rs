@@ -58,7 +58,15 @@ fn answers_that_do_not_fit_are_errors() {
     let altered = Answer::Bytes { state: STATE, bytes: b"0123456789".to_vec(), crc32c: 7, last: true };
     let other =
         Answer::Bytes { state: FileState { size: 99, ..STATE }, bytes: b"56789".to_vec(), crc32c: crc32c(b"56789"), last: true };
+    let sized = |size| Answer::Bytes {
+        state: FileState { size, ..STATE },
+        bytes: b"0123456789".to_vec(),
+        crc32c: crc32c(b"0123456789"),
+        last: true,
+    };
     for (answers, kind) in [
+        (vec![sized(u64::MAX)], ErrorKind::Protocol),
+        (vec![sized(1 << 63)], ErrorKind::Protocol),
         (vec![part(b"01234567890", true)], ErrorKind::Protocol),
         (vec![part(b"0123456789", false), part(b"0", true)], ErrorKind::Protocol),
         (vec![part(b"", false)], ErrorKind::Protocol),

@@ -327,3 +327,35 @@ fn content_that_was_altered_on_its_way_is_not_written() {
     assert_eq!(failed.kind, ErrorKind::Corrupted.code());
     assert!(!world.path("a").exists());
 }
+
+#[test]
+fn a_request_whose_session_is_lost_changes_nothing_any_more() {
+    let world = World::new();
+    let large = fs::File::create(world.path("large")).unwrap();
+    large.set_len(1 << 30).unwrap();
+    let target = Target { host: "127.0.0.1".to_owned(), port: world.port, tls: false };
+    let session = client::connect(&target, &options(), None).unwrap();
+    let request = Request::Copy { from: b"large".to_vec(), to: b"copy".to_vec(), overwrite: 0 };
+    session.control.sender.send(&Message::Request(request)).unwrap();
+    let limit = Instant::now() + LONG;
+    while !world.path(".edt/tmp").exists() {
+        assert!(Instant::now() < limit);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(session);
+    while world.path(".edt").exists() {
+        assert!(Instant::now() < limit, "the copy goes on");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(!world.path("copy").exists());
+}
+
+#[test]
+fn small_changes_leave_a_server_where_nothing_is_to_be_resumed() {
+    let world = World::new();
+    let files = world.files(FilesOptions::default());
+    files.write(&name("a"), b"alpha", Overwrite::Replace).unwrap();
+    files.copy(&name("a"), &name("b"), Overwrite::Replace).unwrap();
+    assert!(files.write(&name("a"), b"beta", Overwrite::Never).is_err());
+    assert!(!world.path(".edt").exists());
+}

@@ -96,6 +96,26 @@ fn what_a_session_is_for_is_said_at_once_but_never_to_an_unknown_server() {
 }
 
 #[test]
+fn a_session_begins_with_more_than_a_handshake_could_hold() {
+    let names: Vec<_> = (0..4000).map(|number| format!("{number:0>200}/").repeat(20).into_bytes().into()).collect();
+    let messages: Vec<_> = names.chunks(100).map(|names| Message::Choose(names.to_vec())).collect();
+    assert!(messages.iter().map(|message| message.encode().len()).sum::<usize>() > 12 << 20);
+    let opening = Opening { messages: &messages, streams: FirstStreams::always(1) };
+    for tls in [false, true] {
+        let (server, caller) = (TestServer::start(), Caller::new());
+        let target = server.target(tls);
+        std::thread::scope(|scope| {
+            let calling = scope.spawn(|| client::connect(&target, &caller.options, Some(opening)).unwrap());
+            let accepted = server.next_session();
+            for message in &messages {
+                assert!(accepted.control.receiver.recv_timeout(LONG).unwrap() == *message);
+            }
+            calling.join().unwrap();
+        });
+    }
+}
+
+#[test]
 fn a_wrong_secret_is_refused_with_a_hint_and_pins_nothing() {
     for tls in [false, true] {
         let (server, caller) = (TestServer::start(), Caller::knowing("not the same secret"));

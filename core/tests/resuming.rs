@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use edt::options::{Digest, RunMode, SecretSource, Selection};
+use edt::path::RelativePath;
 use edt::pipeline::manifest::{Manifest, ManifestEntry};
 use edt::server::{Server, ServerHandle};
 use edt::{ErrorKind, Event, Report, ServeOptions, Transfer, TransferOptions};
@@ -171,4 +172,25 @@ fn a_listing_with_long_texts_is_answered_in_as_many_messages_as_it_takes() {
     let files = edt::files::Files::open(&endpoint, &options()).unwrap();
     assert_eq!(files.list(&edt::path::RelativePath::root(), edt::store::Depth::One).unwrap().map(Result::unwrap).count(), 300);
     handle.shutdown();
+}
+
+#[test]
+fn a_chosen_file_whose_place_is_below_a_file_fails_alone() {
+    for up in [true, false] {
+        let place = Place::new();
+        let (url, handle) = place.serve();
+        place.unblock();
+        fs::write(place.path("target/below"), b"a file").unwrap();
+        let files = ["below/large", "small", "none"].map(|name| RelativePath::from_user(name).unwrap());
+        let options = TransferOptions { files: Some(files.to_vec()), selection: Selection::Changed, ..options() };
+        let ends =
+            if up { (place.text("source"), format!("{url}target")) } else { (format!("{url}source"), place.text("target")) };
+        let report = copy(&ends.0, &ends.1, options);
+        assert_eq!((report.totals.files_done, report.totals.failed), (1, 2), "{:?}", report.failures);
+        let mut failed: Vec<_> = report.failures.iter().map(|failure| failure.path.as_str()).collect();
+        failed.sort_unstable();
+        assert_eq!(failed, ["below/large", "none"]);
+        assert_eq!(fs::read(place.path("target/small")).unwrap(), b"small");
+        handle.shutdown();
+    }
 }

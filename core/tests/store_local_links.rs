@@ -91,6 +91,46 @@ fn nothing_is_written_through_a_link_below_the_root() {
 }
 
 #[test]
+fn no_link_leads_a_client_into_the_staging_directory() {
+    let directory = tempdir().unwrap();
+    let root = directory.path();
+    fs::create_dir_all(root.join(".edt/key")).unwrap();
+    fs::create_dir_all(root.join("sub/deeper")).unwrap();
+    fs::write(root.join(".edt/key/1"), "of another client").unwrap();
+    fs::write(root.join("plain"), "plain").unwrap();
+    for (link, target) in
+        [("staged", ".edt"), ("partial", ".edt/key/1"), ("here", "."), ("sub/up", ".."), ("sub/deeper/over", "../../.edt/key")]
+    {
+        symlink(target, root.join(link)).unwrap();
+    }
+    for symlinks in [Symlinks::Keep, Symlinks::Follow, Symlinks::Skip] {
+        let store = LocalStore::confined(root, symlinks).unwrap();
+        let names = |name: &str, depth| -> Vec<String> {
+            let listing = store.list(&path(name), depth, std::sync::Arc::new(|_: &RelativePath| false)).unwrap();
+            listing.flatten().map(|entry| entry.path.to_string()).collect()
+        };
+        for reading in ["here/plain", "sub/up/plain", "here/sub/up/plain"] {
+            assert_eq!(store.open(&path(reading)).unwrap().stat().unwrap().size, 5, "{reading}");
+            assert_eq!((store.stat(&path(reading)).unwrap().size, names(reading, Depth::One).len()), (5, 1), "{reading}");
+        }
+        let hidden = ["staged/key", "staged/key/1", "here/.edt", "here/.edt/key/1", "sub/up/.edt/key", "sub/deeper/over/1"];
+        let followed = ["staged", "partial", "sub/deeper/over"].iter().filter(|_| symlinks == Symlinks::Follow);
+        for hidden in hidden.iter().chain(followed) {
+            let nothing = std::sync::Arc::new(|_: &RelativePath| false);
+            assert_eq!(store.stat(&path(hidden)).unwrap_err().kind(), ErrorKind::NotFound, "{hidden}");
+            assert_eq!(store.open(&path(hidden)).err().unwrap().kind(), ErrorKind::NotFound, "{hidden}");
+            assert_eq!(store.list(&path(hidden), Depth::Tree, nothing).err().unwrap().kind(), ErrorKind::NotFound, "{hidden}");
+        }
+        for (name, depth) in [(".", Depth::Tree), ("sub", Depth::Tree), ("sub/up/sub", Depth::Tree), ("sub/up/.", Depth::One)] {
+            let found = names(name, depth);
+            let leading = |found: &String| found.contains(".edt") || found.contains("key") || found.ends_with("/1");
+            assert!(!found.iter().any(leading), "{name}: {found:?}");
+            assert!(symlinks == Symlinks::Skip || !found.is_empty(), "{name}");
+        }
+    }
+}
+
+#[test]
 fn a_link_in_the_way_stops_its_own_files_alone() {
     let directory = tempdir().unwrap();
     fs::create_dir(directory.path().join("aside")).unwrap();

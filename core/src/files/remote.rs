@@ -64,6 +64,7 @@ fn range(
             Answer::Bytes { state, bytes, crc32c, last } => (state, bytes, crc32c, last),
             other => return Err(unfit(&other)),
         };
+        check_size(path, state.size)?;
         let place = || format!("bytes {offset}..{} of `{path}`", offset.saturating_add(buffer.len() as u64));
         if expected.is_some_and(|expected| expected != state) {
             return Err(changed(path));
@@ -89,6 +90,15 @@ fn complete(path: &RelativePath, state: FileState, offset: u64, (filled, asked):
         return Ok((state, filled));
     }
     Err(changed(path))
+}
+
+/// An error if a size is one that no file has: sums of it and of what is read must not overflow.
+fn check_size(path: &RelativePath, size: u64) -> Result<()> {
+    if i64::try_from(size).is_ok() {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Protocol, format!("could not read `{path}`"))
+        .with_cause(format!("the server says that it has {size} bytes")))
 }
 
 /// The error about a file that is not what it was; it ends the session, as the rest of the answer is still to come.

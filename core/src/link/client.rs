@@ -83,8 +83,8 @@ pub struct Session {
 pub fn connect(target: &Target, options: &TransferOptions, opening: Option<Opening>) -> Result<Session> {
     let secret = secret::find(&options.secret)?;
     let peer = target.name();
-    let first =
-        opening.map_or(&[][..], |opening| opening.messages).iter().map(control::encode).collect::<Result<Vec<_>>>()?.concat();
+    let messages = opening.map_or(&[][..], |opening| opening.messages);
+    let first = messages.first().map(control::encode).transpose()?.unwrap_or_default();
     let (socket, rtt) = socket::connect(&target.host, target.port)?;
     let failed = |cause: &io::Error| failed(&peer, cause);
     let address = socket.peer_addr().map_err(|cause| failed(&cause))?;
@@ -109,6 +109,8 @@ pub fn connect(target: &Target, options: &TransferOptions, opening: Option<Openi
     }
     connection.write_both(&proof, &first).map_err(|cause| failed(&cause))?;
     let control = control::open(connection, &peer, Liveness::default())?;
+    // Only the first is bound to the time and the room of a handshake: they may be many.
+    messages.iter().skip(1).try_for_each(|message| control.sender.send(message))?;
     let Established { session, session_key: key, limits, peer: software, .. } = established;
     let software = software.chars().filter(|c| !c.is_control()).take(100).collect();
     Ok(Session { control, dialer: Arc::new(TcpDialer { way, session, key, standby }), limits, peer, software, rtt })

@@ -5,5 +5,5 @@ pub mod filter;
 pub mod key;
 pub mod walk;
 
-pub(crate) use chosen::{check_chosen, minimal, walk_chosen};
+pub(crate) use chosen::{Choice, check_chosen, is_chosen, minimal, walk_chosen};
 pub use filter::Filter;

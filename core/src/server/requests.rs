@@ -8,13 +8,16 @@ use crate::path::RelativePath;
 use crate::protocol::frame::crc32c;
 use crate::protocol::message::{Answer, FileState, ItemFailed, Message, Request, WireEntry, check_crc32c, parts};
 use crate::server::{Shared, leaving};
-use crate::store::{Depth, Store};
+use crate::store::{Depth, Reader, Store};
 
 /// Entries of one part of a listing.
 const ENTRIES: usize = 128;
 
 /// Bytes of one part of a range, which with what travels beside them stay below the limit of a message.
 const PART: usize = 512 << 10;
+
+/// How often a part is read that changes meanwhile.
+const ATTEMPTS: usize = 8;
 
 impl Shared {
     /// Answers one request; only a broken connection is an error here.
@@ -49,13 +52,15 @@ impl Shared {
             Request::Read { path, offset, length } => {
                 self.read(control, &RelativePath::from_bytes(&path)?, offset, length).map(|()| None)
             }
-            changing => self.change(changing).map(|()| Some(Answer::Done)),
+            changing => self.change(control, changing).map(|()| Some(Answer::Done)),
         }
     }
 
     /// Does what changes a single file.
-    fn change(&self, request: Request) -> Result<()> {
+    fn change(&self, control: &Control, request: Request) -> Result<()> {
         self.writable()?;
+        let go_on = || self.go_on(control);
+        go_on()?;
         match request {
             Request::Rename { from, to, overwrite } => {
                 let (from, to) = (RelativePath::from_bytes(&from)?, RelativePath::from_bytes(&to)?);
@@ -64,17 +69,26 @@ impl Shared {
             Request::Write { path, content, crc32c, overwrite } => {
                 let path = RelativePath::from_bytes(&path)?;
                 check_crc32c(&content, crc32c, &format!("the content of `{path}`"))?;
-                whole::write(self.store.as_ref(), &path, &content, rule(overwrite))
+                whole::write(self.store.as_ref(), &path, &content, rule(overwrite), &go_on)
             }
             Request::Copy { from, to, overwrite } => {
                 let (from, to) = (RelativePath::from_bytes(&from)?, RelativePath::from_bytes(&to)?);
-                whole::copy(self.store.as_ref(), &from, &to, rule(overwrite), &|| self.ending.is_set())
+                whole::copy(self.store.as_ref(), &from, &to, rule(overwrite), &go_on)
             }
             other => Err(Error::new(ErrorKind::Protocol, format!("could not do `{other:?}`")).with_cause("it changes no file")),
         }
     }
 
-    /// Sends a range part by part, each with the state that the file had when it was read: the caller compares it.
+    /// An error if the server ends or the session is lost: a caller may have asked again elsewhere and gone on from there, which an older
+    /// request must not undo.
+    fn go_on(&self, control: &Control) -> Result<()> {
+        if self.ending.is_set() {
+            return Err(leaving());
+        }
+        control.sender.failure().map_or(Ok(()), Err)
+    }
+
+    /// Sends a range part by part, each with the state that the file had while it was read: the caller compares it.
     fn read(&self, control: &Control, path: &RelativePath, offset: u64, length: u64) -> Result<()> {
         let end = offset.checked_add(length).filter(|end| i64::try_from(*end).is_ok()).ok_or_else(|| {
             Error::new(ErrorKind::InvalidInput, format!("could not read `{path}`")).with_cause("the range has no end")
@@ -87,11 +101,10 @@ impl Shared {
                 return Err(leaving());
             }
             let wanted = usize::try_from(end - at).unwrap_or(PART).min(PART);
-            let count = reader.read_at(at, &mut buffer[..wanted])?;
+            let (state, count) = read_steady(&*reader, at, &mut buffer[..wanted])?;
             let bytes = &buffer[..count];
             at += count as u64;
             let last = count < wanted || at == end;
-            let state = FileState::from(&reader.stat()?);
             let part = Answer::Bytes { state, bytes: bytes.to_vec(), crc32c: crc32c(bytes), last };
             control.sender.send(&Message::Answer(part))?;
             if last {
@@ -125,6 +138,22 @@ impl Shared {
     }
 }
 
+/// Fills the buffer from one state of a file, as far as the file goes: bytes of an older one must not pass for those of a newer one.
+fn read_steady(reader: &dyn Reader, offset: u64, buffer: &mut [u8]) -> Result<(FileState, usize)> {
+    let mut before = reader.stat()?;
+    for _ in 0..ATTEMPTS {
+        let count = reader.read_at(offset, buffer)?;
+        let after = reader.stat()?;
+        if FileState::from(&after) == FileState::from(&before) {
+            return Ok((FileState::from(&after), count));
+        }
+        before = after;
+    }
+    Err(Error::new(ErrorKind::SourceChanged, format!("could not read `{}`", before.path))
+        .with_cause("it changes all the time")
+        .with_hint("read it when nobody writes to it"))
+}
+
 /// The rule behind a wire number.
 fn rule(overwrite: u8) -> Overwrite {
     if overwrite == 0 { Overwrite::Replace } else { Overwrite::Never }
@@ -141,4 +170,54 @@ fn tell(control: &Control, entries: &[WireEntry], failed: &[ItemFailed]) -> Resu
         control.sender.send(&Message::Answer(failed))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+    use crate::store::{Entry, EntryKind};
+
+    /// A file that is written again after each of the first reads, each time with another size and another byte.
+    struct Rewritten {
+        turn: AtomicU64,
+        turns: u64,
+    }
+
+    impl Reader for Rewritten {
+        fn read_at(&self, _: u64, buffer: &mut [u8]) -> Result<usize> {
+            let turn = self.turn.load(Ordering::Relaxed);
+            buffer.fill(turn.to_le_bytes()[0]);
+            self.turn.store(self.turns.min(turn + 1), Ordering::Relaxed);
+            Ok(buffer.len())
+        }
+
+        fn stat(&self) -> Result<Entry> {
+            let (path, kind) = (RelativePath::root(), EntryKind::File);
+            let size = 100 + self.turn.load(Ordering::Relaxed);
+            Ok(Entry { path, kind, size, modified_ns: None, mode: None, version: None, sparse: false })
+        }
+
+        fn hole(&self, _: u64) -> Option<u64> {
+            None
+        }
+
+        fn crc64nvme(&self) -> Result<Option<u64>> {
+            Ok(None)
+        }
+    }
+
+    #[test]
+    fn bytes_are_those_of_the_state_that_goes_with_them() {
+        let read = |turns| {
+            let mut buffer = [0; 4];
+            let state = read_steady(&Rewritten { turn: AtomicU64::new(0), turns }, 0, &mut buffer);
+            state.map(|(state, count)| (state.size, count, buffer))
+        };
+        assert_eq!(read(0).unwrap(), (100, 4, [0; 4]));
+        assert_eq!(read(1).unwrap(), (101, 4, [1; 4]));
+        assert_eq!(read(5).unwrap(), (105, 4, [5; 4]));
+        assert_eq!(read(1000).unwrap_err().kind(), ErrorKind::SourceChanged);
+    }
 }

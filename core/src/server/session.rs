@@ -16,7 +16,7 @@ use crate::path::RelativePath;
 use crate::pipeline::half::Half;
 use crate::pipeline::receiver::{Discard, Receiver, ReceiverParts};
 use crate::pipeline::sender::{Sender, SenderParts};
-use crate::plan::check_chosen;
+use crate::plan::Choice;
 use crate::protocol::message::{Direction, MadeUp, Message, SendOptions, Start, Tune};
 use crate::server::{Shared, leaving};
 use crate::store::Store;
@@ -43,11 +43,8 @@ pub(super) fn refuse(control: &Control, error: &Error) -> Result<()> {
 }
 
 /// Adds what a caller chose for the transfer that it will begin.
-fn choose(chosen: &mut Vec<RelativePath>, names: &[ByteVec]) -> Result<()> {
-    for name in names {
-        chosen.push(RelativePath::from_bytes(name)?);
-    }
-    check_chosen(chosen.iter())
+fn choose(chosen: &mut Choice, names: &[ByteVec]) -> Result<()> {
+    names.iter().try_for_each(|name| chosen.add(RelativePath::from_bytes(name)?))
 }
 
 impl Shared {
@@ -56,7 +53,7 @@ impl Shared {
         self.registry.add(session.session);
         tracing::info!(peer = %session.peer, "a session began");
         let control = &session.control;
-        let (mut chosen, mut idle) = (None, 0);
+        let (mut chosen, mut idle): (Option<Choice>, u32) = (None, 0);
         loop {
             match control.receiver.recv_timeout(TURN) {
                 Ok(Message::Start(start)) => {
@@ -86,8 +83,8 @@ impl Shared {
         }
     }
 
-    fn transfer(&self, session: &ControlSession, start: &Start, chosen: Option<Vec<RelativePath>>) -> Result<()> {
-        let files = chosen.map(Arc::from);
+    fn transfer(&self, session: &ControlSession, start: &Start, chosen: Option<Choice>) -> Result<()> {
+        let files = chosen.map(|chosen| Arc::from(chosen.minimal()));
         let half = match start.direction {
             Direction::Upload => {
                 // What is thrown away changes nothing.

@@ -67,6 +67,9 @@ pub trait Store: Send + Sync {
     /// Removes the journal of `key` and every partial file that belongs to it.
     fn discard(&self, key: &str) -> Result<()>;
 
+    /// Removes what only makes room for files that are written in one go, unless somebody is using it; whoever needs it makes it again.
+    fn tidy(&self) {}
+
     /// Ends waiting, from any thread: calls that wait before a further attempt fail with [`crate::ErrorKind::Cancelled`] from now on.
     fn interrupt(&self) {}
 

@@ -146,6 +146,10 @@ impl Store for ThrottledStore {
         self.inner.discard(key)
     }
 
+    fn tidy(&self) {
+        self.inner.tidy();
+    }
+
     fn interrupt(&self) {
         self.inner.interrupt();
     }

@@ -161,6 +161,10 @@ impl Store for FaultyStore {
         self.inner.discard(key)
     }
 
+    fn tidy(&self) {
+        self.inner.tidy();
+    }
+
     fn interrupt(&self) {
         self.inner.interrupt();
     }

@@ -98,6 +98,10 @@ impl Store for Below {
         self.store.discard(key)
     }
 
+    fn tidy(&self) {
+        self.store.tidy();
+    }
+
     fn interrupt(&self) {
         self.store.interrupt();
     }

@@ -77,7 +77,7 @@ pub(super) fn chosen(options: &TransferOptions, roots: &[Root], is_file: bool) -
     };
     match roots {
         [_] if is_file => refused("the source is no directory"),
-        [_] => Ok(Some(minimal(files))),
+        [_] => Ok(Some(minimal(files.clone()))),
         _ => refused("there are several sources"),
     }
 }

@@ -42,7 +42,8 @@ impl Shared {
         if !self.options.dry_run {
             self.set_directories(&mut complete);
             self.sync_directories(&mut complete);
-            if whole && complete.failed.is_empty() || !self.is_resumable() {
+            let spent = whole && complete.failed.is_empty() && !self.set_aside.load(Ordering::Relaxed);
+            if spent || !self.is_resumable() {
                 self.close_journal();
                 match self.discard {
                     Discard::OnGoodbye if !self.options.forget => self.spent.store(true, Ordering::SeqCst),

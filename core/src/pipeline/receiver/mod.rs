@@ -109,6 +109,8 @@ pub(crate) struct Shared {
     finishing: AtomicBool,
     /// Whether there is anything in the journal that another attempt could use.
     resumable: AtomicBool,
+    /// Whether the journal holds partial files of other files than were chosen.
+    set_aside: AtomicBool,
     pool: SlabPool,
     frames: FrameBuffer<Arrived>,
     fused: AtomicBool,
@@ -161,6 +163,7 @@ impl Receiver {
             failures: AtomicBool::new(false),
             finishing: AtomicBool::new(false),
             resumable: AtomicBool::new(false),
+            set_aside: AtomicBool::new(false),
             pool: SlabPool::new(Budget::process(), parts.buffer),
             frames: FrameBuffer::default(),
             fused: AtomicBool::new(true),

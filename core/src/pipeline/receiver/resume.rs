@@ -12,7 +12,7 @@ use crate::pipeline::digest::{FileDigest, block_blake3, combine, crc64nvme};
 use crate::pipeline::journal::{BlockRecord, DoneFiles, DoneRecord, Journal, RecoveredFile};
 use crate::pipeline::ranges::Ranges;
 use crate::pipeline::receiver::Shared;
-use crate::plan::key;
+use crate::plan::{is_chosen, key};
 use crate::protocol::message::{DoneKey, Have, Key, Message, PartialFile, parts};
 use crate::store::{Depth, EntryKind, Listing, NewFile, Partial, Times, Writer};
 
@@ -140,6 +140,11 @@ impl Shared {
         self.tell_done(&mut journal, &recovered.done)?;
         *self.journal.lock() = Some(journal);
         for partial in recovered.partial {
+            // What an attempt at other files began under the same name is left for one that goes on with it.
+            if self.chosen.as_ref().is_some_and(|chosen| !is_chosen(chosen, &partial.path)) {
+                self.set_aside.store(true, Ordering::Relaxed);
+                continue;
+            }
             match self.verify(&partial) {
                 Ok(verified) => {
                     self.partials.files.lock().insert(key::of_path(&partial.path), verified);
@@ -176,9 +181,7 @@ impl Shared {
             if group.is_empty() {
                 return Ok(());
             }
-            if self.stop.is_set() {
-                return Err(Error::new(ErrorKind::Cancelled, "the transfer ended while its journal was read"));
-            }
+            self.go_on("its journal was read")?;
             let done = standing(&group, looks, &stands);
             self.tell(Have { done, ..Have::default() })?;
         }
@@ -191,11 +194,12 @@ impl Shared {
             let (present, written) = (std::mem::take(present), std::mem::take(written));
             self.tell(Have { present, written: (times == Times::Written).then_some(written), ..Have::default() })
         };
-        let places =
-            self.chosen.as_ref().map_or_else(|| vec![base.clone()], |files| files.iter().map(|path| base.join(path)).collect());
+        let all = [RelativePath::root()];
         let (mut present, mut written) = (Vec::new(), Vec::new());
-        for place in places {
-            for entry in self.standing_at(&place)?.flatten().filter(|entry| entry.kind == EntryKind::File) {
+        for path in self.chosen.as_deref().unwrap_or(&all) {
+            self.go_on("what stands at the destination was looked at")?;
+            for entry in self.standing_at(&base.join(path))?.flatten().filter(|entry| entry.kind == EntryKind::File) {
+                self.go_on("what stands at the destination was listed")?;
                 let path = entry.path.strip_prefix(base).unwrap_or_default();
                 present.push(key::of_content(&path, entry.size, entry.modified_ns, times));
                 written.push(entry.modified_ns.unwrap_or(i64::MIN));
@@ -207,13 +211,23 @@ impl Shared {
         tell(&mut present, &mut written)
     }
 
-    /// What stands at a place of the destination, which may be nothing.
+    /// What stands at a place of the destination, which may be nothing. Where a chosen item cannot be looked at, it fails alone when it
+    /// is brought there.
     fn standing_at(&self, place: &RelativePath) -> Result<Listing<'_>> {
         let nothing = std::sync::Arc::new(|_: &RelativePath| false);
+        let unreachable = |kind| matches!(kind, ErrorKind::WrongType | ErrorKind::PermissionDenied) && self.chosen.is_some();
         match self.store.list(place, Depth::Tree, nothing) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Box::new(std::iter::empty())),
+            Err(error) if error.kind() == ErrorKind::NotFound || unreachable(error.kind()) => Ok(Box::new(std::iter::empty())),
             listing => listing,
         }
+    }
+
+    /// An error if the half ends meanwhile.
+    fn go_on(&self, meanwhile: &str) -> Result<()> {
+        if self.stop.is_set() {
+            return Err(Error::new(ErrorKind::Cancelled, format!("the transfer ended while {meanwhile}")));
+        }
+        Ok(())
     }
 
     fn verify(&self, partial: &RecoveredFile) -> Result<Verified> {
@@ -256,9 +270,7 @@ impl Shared {
         while at < end {
             let want = usize::try_from(end - at).unwrap_or(SLAB_SIZE).min(SLAB_SIZE);
             let read = writer.read_at(at, &mut buffer[..want])?;
-            if self.stop.is_set() {
-                return Err(Error::new(ErrorKind::Cancelled, "the transfer ended while its partial files were read"));
-            }
+            self.go_on("its partial files were read")?;
             if read < want {
                 return Err(Error::new(ErrorKind::Corrupted, "a partial file is shorter than its journal says"));
             }
@@ -297,3 +309,6 @@ struct Block {
     crc64nvme: u64,
     blake3: [u8; 32],
 }
+
+#[cfg(test)]
+mod tests;

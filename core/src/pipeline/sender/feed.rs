@@ -9,6 +9,7 @@ use parking_lot::RwLock;
 
 use crate::buffer::SLAB_SIZE;
 use crate::error::{Error, ErrorKind, Result};
+use crate::options::Symlinks;
 use crate::path::RelativePath;
 use crate::pipeline::sender::queue::{PackItem, SourceFile};
 use crate::pipeline::sender::{Pending, Shared};
@@ -232,7 +233,10 @@ fn planned(shared: &Shared) -> Result<Box<dyn Iterator<Item = Found> + '_>> {
     let (store, roots) = (shared.store.as_ref(), &shared.options.roots);
     match (&shared.files, roots.as_slice()) {
         (None, _) => Ok(Box::new(walk::walk(store, roots, &shared.filter)?)),
-        (Some(files), [root]) => Ok(Box::new(walk_chosen(store, root, files, &shared.filter)?)),
+        (Some(files), [root]) => {
+            let symlinks = if shared.options.symlinks == SKIP_SYMLINKS { Symlinks::Skip } else { Symlinks::Keep };
+            Ok(Box::new(walk_chosen(store, root, files, &shared.filter, symlinks)?))
+        }
         (Some(_), _) => Err(Error::new(ErrorKind::InvalidInput, "files can be chosen of one source only")
             .with_hint("name one directory as the source, and the files below it")),
     }

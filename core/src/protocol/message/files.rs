@@ -133,7 +133,7 @@ pub enum Answer {
     /// Some bytes of a range, behind those of the part before.
     #[n(4)]
     Bytes {
-        /// The file, as it was when these bytes had been read.
+        /// The file, as it was before these bytes were read and still was afterwards.
         #[n(0)]
         state: FileState,
         /// The bytes.

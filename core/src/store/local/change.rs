@@ -59,8 +59,8 @@ impl LocalStore {
 
     #[cfg(unix)]
     fn replace_with_symlink(&self, target: &Path, place: &Place, name: &Path) -> io::Result<()> {
-        let (staged, temporary) = (self.staging.links(&self.root)?, PathBuf::from(self.staging.unique()));
-        staged.symlink(target, &temporary)?;
+        let temporary = PathBuf::from(self.staging.unique());
+        let staged = self.staging.link(&self.root, target, &temporary)?;
         let moved = staged.rename(&temporary, place, name);
         if moved.is_err() {
             let _ = staged.remove_file(&temporary);

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::LocalStore;
 use super::facts::{Facts, Found, Kind};
+use super::seen::is_reserved;
 use super::staging;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Symlinks;
@@ -30,6 +31,8 @@ struct Level {
     path: RelativePath,
     identity: Option<(u64, u64)>,
     followed: bool,
+    /// Whether it is the root of the store, by whatever name.
+    is_root: bool,
 }
 
 impl<'a> Walk<'a> {
@@ -46,9 +49,11 @@ impl<'a> Walk<'a> {
                 .with_cause("it leads back to a directory above it")
                 .with_hint("keep or skip symbolic links, or exclude this one"));
         }
-        let names = self.store.root.entries(&self.store.checked(path)?);
-        let names = names.map_err(|error| self.store.failed("list", path, &error))?;
-        self.levels.push(Level { names, path: path.clone(), identity: facts.identity, followed });
+        let local = self.store.checked(path)?;
+        let seen = self.store.root.seen(&local, self.store.symlinks);
+        let (is_root, names) =
+            seen.and_then(|seen| Ok((seen.is_root, seen.entries()?))).map_err(|error| self.store.failed("list", path, &error))?;
+        self.levels.push(Level { names, path: path.clone(), identity: facts.identity, followed, is_root });
         Ok(())
     }
 
@@ -69,9 +74,14 @@ impl<'a> Walk<'a> {
         }
         if link && self.store.symlinks == Symlinks::Follow {
             let local = self.store.checked(path)?;
-            facts = self.store.root.facts(&local, Symlinks::Follow).map_err(|error| {
-                self.store.failed("follow the link", path, &error).with_hint("keep or skip symbolic links, or exclude this one")
-            })?;
+            facts = match self.store.root.seen(&local, Symlinks::Follow).and_then(|seen| seen.facts()) {
+                Err(error) if is_reserved(&error) => return Ok(None),
+                facts => facts.map_err(|error| {
+                    self.store
+                        .failed("follow the link", path, &error)
+                        .with_hint("keep or skip symbolic links, or exclude this one")
+                })?,
+            };
         }
         if facts.kind == Kind::Directory {
             if (self.prune)(path) {
@@ -91,8 +101,10 @@ impl<'a> Walk<'a> {
             return Err(Error::new(ErrorKind::InvalidInput, format!("could not use a name in `{}`", self.store.show(&place)))
                 .with_cause(format!("`{}` is not valid text", Path::new(name).display())));
         };
-        let path = level.path.child(bytes)?;
-        Ok((!staging::holds(&path)).then_some(path))
+        if level.is_root && staging::is_staging(bytes) {
+            return Ok(None);
+        }
+        level.path.child(bytes).map(Some)
     }
 }
 
@@ -135,7 +147,8 @@ impl LocalStore {
             Kind::Directory => EntryKind::Directory,
             Kind::Other => EntryKind::Other,
             Kind::Symlink => {
-                let target = self.root.read_link(&self.checked(path)?);
+                let local = self.checked(path)?;
+                let target = self.root.seen(&local, Symlinks::Keep).and_then(|seen| seen.read_link());
                 let target = target.map_err(|error| self.failed("read the link", path, &error))?;
                 let bytes = name_bytes(target.as_os_str()).unwrap_or_default();
                 EntryKind::Symlink(bytes.into())

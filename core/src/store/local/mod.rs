@@ -8,6 +8,7 @@ mod listing;
 mod place;
 mod publish;
 mod reader;
+mod seen;
 mod staging;
 mod unsynced;
 mod writer;
@@ -21,7 +22,7 @@ use std::time::SystemTime;
 
 use self::facts::Kind;
 use self::listing::Walk;
-use self::place::{Mode, Place};
+use self::place::Place;
 use self::reader::LocalReader;
 use self::staging::Staging;
 use self::unsynced::Unsynced;
@@ -139,7 +140,8 @@ impl Store for LocalStore {
 
     fn list(&self, path: &RelativePath, depth: Depth, prune: Prune) -> Result<Listing<'_>> {
         let local = self.checked(path)?;
-        let facts = self.root.facts(&local, self.symlinks).map_err(|error| self.failed("list", path, &error))?;
+        let facts = self.root.seen(&local, self.symlinks).and_then(|seen| seen.facts());
+        let facts = facts.map_err(|error| self.failed("list", path, &error))?;
         match facts.kind {
             Kind::Directory => Ok(Box::new(Walk::new(self, path, &facts, depth, prune)?)),
             Kind::Symlink if self.symlinks == Symlinks::Skip => Ok(Box::new(std::iter::empty())),
@@ -149,14 +151,14 @@ impl Store for LocalStore {
 
     fn stat(&self, path: &RelativePath) -> Result<Entry> {
         let local = self.checked(path)?;
-        let facts = self.root.facts(&local, self.symlinks);
+        let facts = self.root.seen(&local, self.symlinks).and_then(|seen| seen.facts());
         self.entry(path, &facts.map_err(|error| self.failed("read the metadata of", path, &error))?)
     }
 
     fn open(&self, path: &RelativePath) -> Result<Box<dyn Reader>> {
         let local = self.checked(path)?;
         let follow = if path.is_root() { Symlinks::Follow } else { self.symlinks };
-        let opened = self.root.open(&local, Mode::Read(follow)).map_err(open_error);
+        let opened = self.root.seen(&local, follow).and_then(|seen| seen.open()).map_err(open_error);
         let file = opened.map_err(|error| self.failed("open", path, &error))?;
         let reader = LocalReader::new(file, path.clone(), self.show(path));
         let entry = reader.stat()?;
@@ -238,6 +240,10 @@ impl Store for LocalStore {
         self.staging
             .discard(&self.root, key)
             .map_err(|error| Error::io(format!("could not remove the partial files of the transfer `{key}`"), &error))
+    }
+
+    fn tidy(&self) {
+        self.staging.tidy(&self.root);
     }
 }
 

@@ -17,10 +17,13 @@ use super::facts::Found;
 use super::place::{Mode, Place};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Symlinks;
-use crate::path::RelativePath;
+use crate::path::{RelativePath, name_bytes};
 
 const NAME: &str = ".edt";
 const TEMPORARY: &str = "tmp";
+
+/// How often a directory is made again that others removed before anything was put into it.
+const ATTEMPTS: usize = 32;
 
 /// The name of a journal below its key.
 pub(super) const JOURNAL: &str = "journal";
@@ -77,11 +80,22 @@ impl Staging {
         self.open(root, key, Path::new(JOURNAL), Mode::Append)
     }
 
-    /// A place for links that are about to be moved to their names.
+    /// Makes a link that is about to be moved to its name; answers where it stands.
     #[cfg(unix)]
-    pub(super) fn links(&self, root: &Place) -> io::Result<Arc<Place>> {
-        self.forget(TEMPORARY);
-        self.place(root, TEMPORARY)
+    pub(super) fn link(&self, root: &Place, target: &Path, name: &Path) -> io::Result<Arc<Place>> {
+        self.within(root, TEMPORARY, |place| place.symlink(target, name)).map(|(place, ())| place)
+    }
+
+    /// Removes the directory of temporary files, and the staging directory if nothing else is in it.
+    pub(super) fn tidy(&self, root: &Place) {
+        let mut places = self.places.lock();
+        // Whoever still uses it here tidies up later.
+        if places.get(TEMPORARY).is_some_and(|place| Arc::strong_count(place) > 1) {
+            return;
+        }
+        places.remove(TEMPORARY);
+        drop(places);
+        remove_empty(root);
     }
 
     /// Removes what is staged for a key, and the staging directory if nothing else is in it.
@@ -100,9 +114,7 @@ impl Staging {
             }
         }
         let _ = root.remove_directory(&directory);
-        // Another transfer may be using them: what is not empty stays.
-        let _ = root.remove_directory(&below(TEMPORARY));
-        let _ = root.remove_directory(Path::new(NAME));
+        remove_empty(root);
         Ok(())
     }
 
@@ -111,8 +123,7 @@ impl Staging {
     pub(super) fn default_mode(&self, root: &Place) -> u32 {
         *self.umasked.get_or_init(|| {
             let probe = PathBuf::from(self.unique());
-            let probed = self.place(root, TEMPORARY).and_then(|place| {
-                place.create_one(&probe)?;
+            let probed = self.within(root, TEMPORARY, |place| place.create_one(&probe)).and_then(|(place, ())| {
                 let probed = place.facts(&probe, Symlinks::Keep);
                 let _ = place.remove_directory(&probe);
                 probed
@@ -128,15 +139,20 @@ impl Staging {
     }
 
     fn open(&self, root: &Place, key: &str, name: &Path, mode: Mode) -> io::Result<(Arc<Place>, File)> {
-        let place = self.place(root, key)?;
-        match place.open(name, mode) {
-            // The directory was removed since, with a transfer that ended or by hand.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.forget(key);
-                let place = self.place(root, key)?;
-                place.open(name, mode).map(|file| (place, file))
+        self.within(root, key, |place| place.open(name, mode))
+    }
+
+    /// Makes something in the directory of a key, which is made where it is missing.
+    fn within<T>(&self, root: &Place, key: &str, create: impl Fn(&Place) -> io::Result<T>) -> io::Result<(Arc<Place>, T)> {
+        let mut attempts = 0;
+        loop {
+            let place = self.place(root, key)?;
+            match create(&place) {
+                // The directory was removed since: with a transfer that ended, by one who tidied up, or by hand.
+                Err(error) if is_gone(&error) && attempts < ATTEMPTS => attempts += 1,
+                made => return made.map(|made| (place, made)),
             }
-            opened => opened.map(|file| (place, file)),
+            self.forget(key);
         }
     }
 
@@ -166,11 +182,25 @@ fn make(root: &Place, key: &str) -> io::Result<Place> {
             made => made?,
         }
         match root.create_private(&path).and_then(|()| root.below(&path)) {
-            // A transfer that ended removed the directory between the two calls.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && attempts < 8 => attempts += 1,
+            // Somebody removed the directory between the two calls.
+            Err(error) if is_gone(&error) && attempts < ATTEMPTS => attempts += 1,
             made => return made,
         }
     }
+}
+
+/// Whether the directory in which something should happen is none any more; network file systems have a word of their own for it, and
+/// Windows does not let anybody into one that is being removed.
+fn is_gone(error: &io::Error) -> bool {
+    let kind = error.kind();
+    let leaving = cfg!(windows) && kind == io::ErrorKind::PermissionDenied;
+    leaving || matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::StaleNetworkFileHandle)
+}
+
+/// Removes the directories that all transfers share. Others may be using them: what is not empty stays.
+fn remove_empty(root: &Place) {
+    let _ = root.remove_directory(&below(TEMPORARY));
+    let _ = root.remove_directory(Path::new(NAME));
 }
 
 fn below(key: &str) -> PathBuf {
@@ -209,13 +239,20 @@ pub(super) fn holds(path: &RelativePath) -> bool {
     path.components().next().is_some_and(is_staging)
 }
 
+/// The same for a path of this system.
+pub(super) fn leads_into(path: &Path) -> bool {
+    path.components().next().and_then(|first| name_bytes(first.as_os_str())).is_some_and(is_staging)
+}
+
+/// Whether an entry of the root is the staging directory.
 #[cfg(target_os = "linux")]
-fn is_staging(name: &[u8]) -> bool {
+pub(super) fn is_staging(name: &[u8]) -> bool {
     name == NAME.as_bytes()
 }
 
+/// Whether an entry of the root is the staging directory.
 #[cfg(not(target_os = "linux"))]
-fn is_staging(name: &[u8]) -> bool {
+pub(super) fn is_staging(name: &[u8]) -> bool {
     // File systems of the other systems take `.EDT` for the same name.
     name.eq_ignore_ascii_case(NAME.as_bytes())
 }

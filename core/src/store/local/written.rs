@@ -77,6 +77,18 @@ impl Place {
         }
     }
 
+    /// The directory at a path below, to read it.
+    #[cfg(unix)]
+    pub(super) fn read(&self, path: &Path) -> io::Result<Self> {
+        self.open_directory(path).map(|file| Self::Confined(cap_std::fs::Dir::from_std_file(file)))
+    }
+
+    /// The directory at a path below, to read it.
+    #[cfg(not(unix))]
+    pub(super) fn read(&self, path: &Path) -> io::Result<Self> {
+        self.below(path)
+    }
+
     /// The directory at a path, to write into it. Nothing here can make links, so that looking first is enough.
     #[cfg(not(unix))]
     pub(super) fn written(&self, path: &Path) -> io::Result<Self> {

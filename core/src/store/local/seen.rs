@@ -1,0 +1,122 @@
+//! Paths that are read: below a confined root links are followed, except into the staging directory.
+//!
+//! Clients make links, and may put others in their place at any time. So a path that leads through links is turned into one without, and
+//! what is read is reached by that one through no link: it is what was checked.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::facts::{Facts, Found, Kind};
+use super::place::{Mode, Place};
+use super::staging;
+use super::written::is_link_in_the_way;
+use crate::options::Symlinks;
+
+/// Why a path that exists is not read.
+#[derive(Debug)]
+struct Reserved;
+
+impl fmt::Display for Reserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("it leads into `.edt` at the root, which is reserved for partial files")
+    }
+}
+
+impl std::error::Error for Reserved {}
+
+/// Whether a path was refused because it leads into the staging directory.
+pub(super) fn is_reserved(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<Reserved>)
+}
+
+/// An entry to be read.
+pub(super) struct Seen<'a> {
+    reached: Reached<'a>,
+    name: Cow<'a, Path>,
+    /// What becomes of a link that has the name.
+    symlinks: Symlinks,
+    /// Whether it is the root of the store.
+    pub(super) is_root: bool,
+}
+
+/// Where the name of an entry stands.
+enum Reached<'a> {
+    Root(&'a Place),
+    Below(Place),
+}
+
+impl Place {
+    /// Finds what a path leads to, with a link at its end followed if told to.
+    pub(super) fn seen<'a>(&'a self, path: &'a Path, symlinks: Symlinks) -> io::Result<Seen<'a>> {
+        let is_root = path.as_os_str().is_empty();
+        if is_root || matches!(self, Self::Free(_)) {
+            return Ok(Seen { reached: Reached::Root(self), name: Cow::Borrowed(path), symlinks, is_root });
+        }
+        let seen = match self.unlinked(Cow::Borrowed(path)) {
+            Err(error) if is_link_in_the_way(&error) => {
+                let (parent, name) = (path.parent().unwrap_or(path), path.file_name().unwrap_or_default());
+                self.unlinked(Cow::Owned(self.resolve(parent)?.join(name)))?
+            }
+            seen => seen?,
+        };
+        if symlinks == Symlinks::Follow && seen.facts()?.kind == Kind::Symlink {
+            return self.unlinked(Cow::Owned(self.resolve(path)?));
+        }
+        Ok(seen)
+    }
+
+    /// The entry of a path that leads through no link.
+    fn unlinked<'a>(&'a self, path: Cow<'a, Path>) -> io::Result<Seen<'a>> {
+        if staging::leads_into(&path) {
+            return Err(io::Error::new(io::ErrorKind::NotFound, Reserved));
+        }
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Ok(Seen { reached: Reached::Root(self), name: path, symlinks: Symlinks::Keep, is_root: true });
+        };
+        let reached = Reached::Below(self.written(parent)?);
+        Ok(Seen { reached, name: Cow::Owned(name.into()), symlinks: Symlinks::Keep, is_root: false })
+    }
+
+    /// The path without links of what a path leads to.
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        match self {
+            Self::Free(_) => Ok(path.to_owned()),
+            Self::Confined(root) => {
+                root.canonicalize(path).map(|path| if path == Path::new(".") { PathBuf::new() } else { path })
+            }
+        }
+    }
+}
+
+impl Seen<'_> {
+    pub(super) fn facts(&self) -> io::Result<Facts> {
+        self.place().facts(&self.name, self.symlinks)
+    }
+
+    /// Opens a file to read.
+    pub(super) fn open(&self) -> io::Result<File> {
+        self.place().open(&self.name, Mode::Read(self.symlinks))
+    }
+
+    pub(super) fn read_link(&self) -> io::Result<PathBuf> {
+        self.place().read_link(&self.name)
+    }
+
+    /// Streams the entries of a directory, described without following links.
+    pub(super) fn entries(&self) -> io::Result<Box<dyn Iterator<Item = io::Result<Found>> + Send>> {
+        match &self.reached {
+            Reached::Root(place) => place.entries(&self.name),
+            Reached::Below(place) => place.read(&self.name)?.entries(Path::new("")),
+        }
+    }
+
+    fn place(&self) -> &Place {
+        match &self.reached {
+            Reached::Root(place) => place,
+            Reached::Below(place) => place,
+        }
+    }
+}
