@@ -91,8 +91,8 @@ fn complete(path: &RelativePath, state: FileState, offset: u64, (filled, asked):
     Err(changed(path))
 }
 
-/// The error about a file that is not what it was; it ends the session, as the rest of the answer is still to come.
-fn changed(path: &RelativePath) -> Error {
+/// The error about a file that is not what it was; it ends a session, as the rest of the answer is still to come.
+pub(super) fn changed(path: &RelativePath) -> Error {
     Error::new(ErrorKind::SourceChanged, format!("could not go on reading `{path}`"))
         .with_cause("the file has changed since it was opened")
         .with_hint("open it again to read what is there now")
