@@ -238,8 +238,8 @@ mod tests {
         pieces.settle(range, Content::Here(Arc::new(vec![0; length])));
     }
 
-    fn order(pieces: &mut Pieces, wanted: Range<u64>, piece: u64, urgency: Urgency) -> Vec<Range<u64>> {
-        pieces.order(&wanted, piece, SIZE, urgency)
+    fn order(pieces: &mut Pieces, wanted: &Range<u64>, piece: u64, urgency: Urgency) -> Vec<Range<u64>> {
+        pieces.order(wanted, piece, SIZE, urgency)
     }
 
     fn one(range: Range<u64>) -> Vec<Range<u64>> {
@@ -249,16 +249,16 @@ mod tests {
     #[test]
     fn only_what_is_missing_is_ordered() {
         let mut pieces = Pieces::default();
-        assert_eq!(order(&mut pieces, MIB..2 * MIB, MIB, Urgency::Now), one(MIB..2 * MIB));
-        assert_eq!(order(&mut pieces, 0..3 * MIB, MIB, Urgency::Now), [0..MIB, 2 * MIB..3 * MIB]);
-        assert_eq!(order(&mut pieces, 0..3 * MIB, MIB, Urgency::Now), []);
+        assert_eq!(order(&mut pieces, &(MIB..2 * MIB), MIB, Urgency::Now), one(MIB..2 * MIB));
+        assert_eq!(order(&mut pieces, &(0..3 * MIB), MIB, Urgency::Now), [0..MIB, 2 * MIB..3 * MIB]);
+        assert_eq!(order(&mut pieces, &(0..3 * MIB), MIB, Urgency::Now), []);
         assert_eq!((pieces.reach(5), pieces.reach(3 * MIB)), (3 * MIB, 3 * MIB));
     }
 
     #[test]
     fn a_short_range_is_widened_as_far_as_the_file_goes() {
         let mut pieces = Pieces::default();
-        assert_eq!(order(&mut pieces, 70_000..70_010, MIB, Urgency::Now), one(65_536..131_072));
+        assert_eq!(order(&mut pieces, &(70_000..70_010), MIB, Urgency::Now), one(65_536..131_072));
         assert_eq!(pieces.order(&(10..20), MIB, 1000, Urgency::Now), one(0..1000));
         assert!(pieces.around(1001).is_none());
         let last = u64::MAX - 10..u64::MAX - 5;
@@ -268,20 +268,20 @@ mod tests {
     #[test]
     fn what_was_ordered_ahead_is_hurried_once_when_somebody_waits_for_it() {
         let mut pieces = Pieces::default();
-        let ahead = order(&mut pieces, 0..3 * MIB, MIB, Urgency::Ahead);
+        let ahead = order(&mut pieces, &(0..3 * MIB), MIB, Urgency::Ahead);
         assert!(pieces.begin(&ahead[0]));
-        assert_eq!(order(&mut pieces, 10..MIB + 1, MIB, Urgency::Expected), []);
-        assert_eq!(order(&mut pieces, 10..MIB + 1, MIB, Urgency::Now), one(MIB..2 * MIB));
-        assert_eq!(order(&mut pieces, 10..MIB + 1, MIB, Urgency::Now), []);
+        assert_eq!(order(&mut pieces, &(10..MIB + 1), MIB, Urgency::Expected), []);
+        assert_eq!(order(&mut pieces, &(10..MIB + 1), MIB, Urgency::Now), one(MIB..2 * MIB));
+        assert_eq!(order(&mut pieces, &(10..MIB + 1), MIB, Urgency::Now), []);
         assert!(pieces.begin(&ahead[1]) && !pieces.begin(&ahead[1]), "two orders bring it once");
     }
 
     #[test]
     fn what_is_not_wanted_any_more_is_not_brought() {
         let mut pieces = Pieces::default();
-        let ordered = order(&mut pieces, 0..3 * MIB, MIB, Urgency::Ahead);
-        let expected = order(&mut pieces, 8 * MIB..9 * MIB, MIB, Urgency::Expected);
-        let awaited = order(&mut pieces, 16 * MIB..17 * MIB, MIB, Urgency::Now);
+        let ordered = order(&mut pieces, &(0..3 * MIB), MIB, Urgency::Ahead);
+        let expected = order(&mut pieces, &(8 * MIB..9 * MIB), MIB, Urgency::Expected);
+        let awaited = order(&mut pieces, &(16 * MIB..17 * MIB), MIB, Urgency::Now);
         assert!(pieces.begin(&ordered[0]));
         pieces.cancel(&(2 * MIB..2 * MIB + 1), Urgency::Ahead);
         assert!(!pieces.begin(&ordered[0]) && !pieces.begin(&ordered[1]) && pieces.begin(&ordered[2]));
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn what_was_expected_and_given_up_makes_room() {
         let mut pieces = Pieces::default();
-        let expected = order(&mut pieces, 0..8 * MIB, 4 * MIB, Urgency::Expected);
+        let expected = order(&mut pieces, &(0..8 * MIB), 4 * MIB, Urgency::Expected);
         here(&mut pieces, &expected[0]);
         assert_eq!(pieces.room(10 * MIB), 2 * MIB);
         pieces.cancel(&(SIZE - 1..SIZE), Urgency::Expected);
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn what_was_read_is_dropped_longest_ago_first() {
         let mut pieces = Pieces::default();
-        for range in order(&mut pieces, 0..40 * MIB, 4 * MIB, Urgency::Ahead) {
+        for range in order(&mut pieces, &(0..40 * MIB), 4 * MIB, Urgency::Ahead) {
             here(&mut pieces, &range);
         }
         for begin in [4, 0, 8, 12, 16, 20] {
@@ -318,7 +318,7 @@ mod tests {
     fn of_what_was_not_read_the_latest_ordered_is_dropped_first_and_nothing_that_is_awaited() {
         let mut pieces = Pieces::default();
         for (range, urgency) in [(0..40 * MIB, Urgency::Expected), (40 * MIB..44 * MIB, Urgency::Now)] {
-            for range in order(&mut pieces, range, 4 * MIB, urgency) {
+            for range in order(&mut pieces, &range, 4 * MIB, urgency) {
                 here(&mut pieces, &range);
             }
         }
@@ -337,7 +337,7 @@ mod tests {
         let failed = || Content::Failed(Error::new(ErrorKind::ConnectionLost, "as a test"));
         for (number, urgency) in [Urgency::Ahead, Urgency::Expected, Urgency::Now].into_iter().enumerate() {
             let begin = number as u64 * MIB;
-            let ordered = order(&mut pieces, begin..begin + MIB, MIB, urgency);
+            let ordered = order(&mut pieces, &(begin..begin + MIB), MIB, urgency);
             assert!(pieces.begin(&ordered[0]));
             pieces.settle(&ordered[0], failed());
             assert_eq!(pieces.around(begin).is_some(), urgency == Urgency::Now);
