@@ -1,12 +1,14 @@
 //! Looking at, reading, changing and removing files of any endpoint: what `edt ls`, `stat`, `rm` and `verify` and file systems stand on.
 
 mod ask;
+mod bound;
 mod crew;
 mod guard;
 mod pieces;
 mod pool;
 mod reader;
 mod remote;
+mod unchanged;
 pub(crate) mod whole;
 mod window;
 
@@ -104,12 +106,11 @@ impl Files {
                 let base = RelativePath::from_user(&remote.path)?;
                 // One more than read ranges, so that a question does not wait for them.
                 let pool = Pool::new(Target::from(&remote), options, how.connections.saturating_add(1));
-                pool.take()?.settle(None);
+                pool.begin()?;
                 (Place::There(pool), base)
             }
         };
-        let pool = if let Place::There(pool) = &place { Some(Arc::clone(pool)) } else { None };
-        let crew = Crew::new(how.connections, move || pool.iter().for_each(|pool| pool.prune()));
+        let crew = Crew::new(how.connections);
         Ok(Self { endpoint: endpoint.clone(), place, base, crew: Arc::new(crew), options: how })
     }
 
@@ -144,7 +145,10 @@ impl Files {
     pub fn reader(&self, path: &RelativePath, first: Range<u64>) -> Result<FileReader> {
         let path = self.base.join(path);
         match &self.place {
-            Place::Here(store) => FileReader::new(store.open(&path)?, &self.crew, self.options.read_ahead, (0, Vec::new())),
+            Place::Here(store) => {
+                let reader = unchanged::open(store.as_ref(), &path)?;
+                FileReader::new(reader, &self.crew, self.options.read_ahead, (0, Vec::new()))
+            }
             Place::There(pool) => {
                 let length = usize::try_from(first.end.saturating_sub(first.start)).unwrap_or(usize::MAX);
                 let length = length.min(usize::try_from(window::MOST_PIECE).unwrap_or(usize::MAX));

@@ -184,6 +184,23 @@ fn a_file_that_changed_since_it_was_opened_is_an_error() {
 }
 
 #[test]
+fn a_local_file_that_changed_since_it_was_opened_is_an_error() {
+    let place = tempfile::tempdir().unwrap();
+    let (path, bytes) = (place.path().join("a.bin"), content(6 * MIB));
+    fs::write(&path, &bytes).unwrap();
+    let files = Files::open(&place.path().into(), &options()).unwrap();
+    let reader = files.reader(&name("a.bin"), 0..0).unwrap();
+    assert!(read(&reader, 0, 100).unwrap() == bytes[..100]);
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(5)).unwrap();
+    assert_eq!(read(&reader, 5 * MIB, 100).unwrap_err().kind(), ErrorKind::SourceChanged);
+    let reader = files.reader(&name("a.bin"), 0..0).unwrap();
+    fs::write(path.with_extension("new"), content(10)).unwrap();
+    fs::rename(path.with_extension("new"), &path).unwrap();
+    assert!(read(&reader, 5 * MIB, 100).unwrap() == bytes[5 * MIB..5 * MIB + 100], "the file that was opened is as it was");
+}
+
+#[test]
 fn what_is_no_file_below_the_root_is_not_read() {
     let world = World::new();
     fs::create_dir(world.path("directory")).unwrap();
@@ -244,6 +261,50 @@ fn a_server_that_takes_few_sessions_is_read_with_those() {
     fs::write(world.path("a.bin"), &bytes).unwrap();
     let reader = world.files(FilesOptions::default()).reader(&name("a.bin"), 0..0).unwrap();
     assert!(read(&reader, 0, bytes.len()).unwrap() == bytes);
+}
+
+/// A session beside those of the files.
+fn other(world: &World) -> client::Session {
+    let target = Target { host: "127.0.0.1".to_owned(), port: world.port, tls: false };
+    let session = client::connect(&target, &options(), None).unwrap();
+    session.control.sender.send(&Message::Request(Request::Stat(Vec::new()))).unwrap();
+    assert!(matches!(session.control.receiver.recv_timeout(LONG).unwrap(), Message::Answer(_)));
+    session
+}
+
+#[test]
+fn who_asks_while_it_lists_does_not_wait_for_itself_once_a_full_server_has_room() {
+    let world = World::with(|options| options.max_sessions = 2);
+    fs::write(world.path("a.bin"), content(8 * MIB)).unwrap();
+    (0..200).for_each(|number| fs::write(world.path(&number.to_string()), "x").unwrap());
+    let busy = other(&world);
+    let files = world.files(FilesOptions::default());
+    let reader = files.reader(&name("a.bin"), 0..0).unwrap();
+    read(&reader, 0, 8 * MIB).unwrap();
+    drop(busy);
+    let (done, asked) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut listing = files.list(&RelativePath::root(), Depth::One).unwrap();
+        listing.next().unwrap().unwrap();
+        done.send(files.stat(&name("a.bin")).map(|entry| entry.size)).unwrap();
+        done.send(Ok(listing.count() as u64)).unwrap();
+    });
+    assert_eq!(asked.recv_timeout(LONG).unwrap().unwrap(), 8 << 20);
+    assert_eq!(asked.recv_timeout(LONG).unwrap().unwrap(), 200);
+}
+
+#[test]
+fn what_may_not_be_done_twice_is_done_once_a_full_server_has_room() {
+    let world = World::with(|options| options.max_sessions = 1);
+    let busy = other(&world);
+    let files = world.files(FilesOptions::default());
+    let leaving = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        drop(busy);
+    });
+    files.write(&name("a"), b"alpha", Overwrite::Never).unwrap();
+    leaving.join().unwrap();
+    assert_eq!(fs::read(world.path("a")).unwrap(), b"alpha");
 }
 
 #[test]

@@ -83,7 +83,7 @@ impl RemoteListing {
 
     /// Takes the next part, if there is one.
     fn receive(&mut self) -> Result<()> {
-        let Some(lease) = self.lease.take() else { return Ok(()) };
+        let Some(mut lease) = self.lease.take() else { return Ok(()) };
         match answer(lease.control()) {
             Ok(Answer::Entries { entries, failed, last }) => {
                 self.waiting.extend(entries.into_iter().map(Entry::try_from));
@@ -91,6 +91,7 @@ impl RemoteListing {
                 if last {
                     lease.settle(None);
                 } else {
+                    lease.set_apart();
                     self.lease = Some(lease);
                 }
                 Ok(())

@@ -101,8 +101,8 @@ fn check_size(path: &RelativePath, size: u64) -> Result<()> {
         .with_cause(format!("the server says that it has {size} bytes")))
 }
 
-/// The error about a file that is not what it was; it ends the session, as the rest of the answer is still to come.
-fn changed(path: &RelativePath) -> Error {
+/// The error about a file that is not what it was; it ends a session, as the rest of the answer is still to come.
+pub(super) fn changed(path: &RelativePath) -> Error {
     Error::new(ErrorKind::SourceChanged, format!("could not go on reading `{path}`"))
         .with_cause("the file has changed since it was opened")
         .with_hint("open it again to read what is there now")

@@ -33,6 +33,8 @@ pub(super) struct Advice {
     pub(super) piece: u64,
     /// Whether the reader went somewhere else: what was to be read ahead is not wanted any more.
     pub(super) jumped: bool,
+    /// Whether it went on, but left something out: what was read ahead of that is not wanted any more.
+    pub(super) skipped: bool,
 }
 
 impl Window {
@@ -53,7 +55,7 @@ impl Window {
         self.row = if goes_on { self.row.saturating_add(length) } else { length };
         self.end = read.end;
         let ahead = if goes_on { self.row.saturating_mul(2).max(LEAST_PIECE).min(self.size) } else { 0 };
-        Advice { ahead, piece: piece(ahead.max(length)), jumped }
+        Advice { ahead, piece: piece(ahead.max(length)), jumped, skipped: goes_on && skipped > 0 }
     }
 
     /// Hears that the reader had to wait for what had been read ahead for it: more has to be on its way.
@@ -61,14 +63,9 @@ impl Window {
         self.size = self.size.saturating_mul(2).min(self.most);
     }
 
-    /// What may be on its way for one read that alone is longer.
+    /// What may be here or on its way without having been read.
     pub(super) fn most(&self) -> u64 {
         self.most.max(FIRST)
-    }
-
-    /// The present size.
-    pub(super) fn size(&self) -> u64 {
-        self.size
     }
 }
 
@@ -99,10 +96,10 @@ mod tests {
     fn only_a_reader_that_waits_gets_a_larger_window_and_none_beyond_the_most() {
         let mut window = Window::new(10 * MIB);
         window.starved();
-        assert_eq!(window.size(), 8 * MIB);
+        assert_eq!(window.size, 8 * MIB);
         window.starved();
         window.starved();
-        assert_eq!(window.size(), 10 * MIB);
+        assert_eq!(window.size, 10 * MIB);
         assert_eq!(in_a_row(&mut window, 8 * MIB, 2), [0, 10 * MIB]);
     }
 
@@ -121,7 +118,8 @@ mod tests {
         let mut window = Window::new(64 * MIB);
         window.advise(&(0..MIB));
         let skipping = window.advise(&(MIB + 4096..2 * MIB));
-        assert!(!skipping.jumped && skipping.ahead > MIB, "{skipping:?}");
+        assert!(!skipping.jumped && skipping.skipped && skipping.ahead > MIB, "{skipping:?}");
+        assert!(!window.advise(&(2 * MIB..3 * MIB)).skipped);
     }
 
     #[test]
