@@ -183,6 +183,10 @@ impl FrameSource for Source {
         Ok((frame.header.kind != FrameKind::Finish).then_some(frame))
     }
 
+    fn shares_memory(&self) -> bool {
+        true
+    }
+
     fn breaker(&self) -> Breaker {
         breaker(&self.ended)
     }

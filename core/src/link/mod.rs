@@ -48,6 +48,9 @@ pub trait FrameSource: Send {
     /// `pool`, waiting as long as it must. `None` after [`crate::protocol::frame::FrameKind::Finish`]. An end without it is an error.
     fn receive(&mut self, pool: &SlabPool) -> Result<Option<Frame>>;
 
+    /// Whether payloads are the very memory whose digests the sender computed, so that nothing lies between that could change them.
+    fn shares_memory(&self) -> bool;
+
     /// A handle by which another thread ends a blocked `receive` with an error.
     fn breaker(&self) -> Breaker;
 }

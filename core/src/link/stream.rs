@@ -158,6 +158,10 @@ impl FrameSource for Source {
         Ok(Some(Frame { header, payload: Some(slab) }))
     }
 
+    fn shares_memory(&self) -> bool {
+        false
+    }
+
     fn breaker(&self) -> Breaker {
         self.stream.breaker()
     }

@@ -11,7 +11,7 @@ use reqwest::RequestBuilder;
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, RANGE};
 
 use super::cloud::{self, Credentials, LONGEST_ANSWER};
-use super::web::{Answer, Web};
+use super::web::{self, Answer, Web};
 use super::{About, Content, CopySource, Limits, Object, Objects, Page, Part, Patience, Purpose, Upload};
 use crate::endpoint::ServiceUrl;
 use crate::error::{Error, ErrorKind, Result};
@@ -148,8 +148,8 @@ impl Objects for Google {
         let mut query = vec![("uploadType", "multipart")];
         query.extend((about.overwrite == Overwrite::Never).then_some(("ifGenerationMatch", "0")));
         let url = format!("{}/upload/storage/v1/b/{}/o?{}", self.base, cloud::encode(&self.bucket), cloud::query(&query));
-        let (kind, body) = resource::with_content(key, content, &about.metadata);
-        let request = self.web.client().post(url).header(CONTENT_TYPE, kind).body(body);
+        let (kind, pieces) = resource::with_content(key, content, &about.metadata);
+        let request = self.web.client().post(url).header(CONTENT_TYPE, kind).body(web::joined(pieces));
         self.send(&what, request).map(drop).map_err(|error| cloud::taken(error, about.overwrite))
     }
 

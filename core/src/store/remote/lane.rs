@@ -12,6 +12,7 @@ use reqwest::Client;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;
 
+use super::straight::Connection;
 use super::web;
 use crate::error::{Error, Result};
 
@@ -40,13 +41,15 @@ struct Driven {
     process: u32,
     runtime: Runtime,
     client: Client,
+    /// The connection whose content is read straight from it, between two requests.
+    straight: Option<Connection>,
 }
 
 impl Driven {
     fn new() -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|cause| Error::io("could not set up a connection", &cause))?;
-        Ok(Self { process: std::process::id(), runtime, client: web::separate()? })
+        Ok(Self { process: std::process::id(), runtime, client: web::separate()?, straight: None })
     }
 
     fn is_own(&self) -> bool {
@@ -138,6 +141,18 @@ impl Lane {
         let output = driven.runtime.block_on(future);
         CLIENT.set(before);
         output
+    }
+
+    /// Takes the connection whose content is read straight from it.
+    pub(super) fn straight(&mut self) -> Option<Connection> {
+        self.0.as_mut()?.straight.take()
+    }
+
+    /// Keeps such a connection for another request.
+    pub(super) fn keep(&mut self, connection: Connection) {
+        if let Some(driven) = &mut self.0 {
+            driven.straight = Some(connection);
+        }
     }
 
     /// Closes its connections: an answer was not read to its end.

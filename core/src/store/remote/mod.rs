@@ -31,6 +31,7 @@ mod s3;
 mod served;
 mod sftp;
 mod state;
+mod straight;
 mod summed;
 mod web;
 mod webdav;

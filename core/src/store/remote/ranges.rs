@@ -79,7 +79,8 @@ impl RangeReader {
             let range = offset..self.state.lock().end_of(offset).unwrap_or(offset + WINDOW).min(self.entry.size);
             return self.open(&range, buffer);
         };
-        match self.read(&mut standing, buffer) {
+        self.patience.check(&format!("could not read `{}`", self.entry.path))?;
+        match self.patience.once(|| self.read(&mut standing, buffer)) {
             Ok(count) => Ok((standing, count)),
             // Bytes that were handed out already may be what is wrong: only the whole can begin again.
             Err(error) if patience::retry(&error) == Retry::Never || error.kind() == ErrorKind::Corrupted => Err(error),
@@ -166,6 +167,8 @@ mod tests {
     use super::*;
     use crate::path::RelativePath;
     use crate::store::EntryKind;
+    use crate::store::remote::patience::unless_interrupted;
+    use crate::store::remote::runtime::block_on;
 
     const SIZE: u64 = 20 << 20;
 
@@ -270,5 +273,46 @@ mod tests {
         }
         assert_eq!(opened.lock()[3], 3001..3001 + WINDOW);
         assert_eq!(reader.state.lock().standing.len(), MOST);
+    }
+
+    /// A body that gives one byte and then nothing more.
+    struct Stalls(bool, std::sync::mpsc::Sender<()>);
+
+    impl Body for Stalls {
+        fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+            if std::mem::replace(&mut self.0, true) {
+                let _ = self.1.send(());
+                block_on(unless_interrupted("could not read `f`", std::future::pending::<()>()))?;
+            }
+            buffer[0] = 0;
+            Ok(1)
+        }
+    }
+
+    struct Stalling(std::sync::mpsc::Sender<()>);
+
+    impl Ranges for Stalling {
+        fn open(&self, _: Range<u64>) -> Result<Box<dyn Body>> {
+            Ok(Box::new(Stalls(false, self.0.clone())))
+        }
+
+        fn stat(&self) -> Result<Entry> {
+            Ok(entry())
+        }
+    }
+
+    #[test]
+    fn an_interrupt_ends_a_read_in_the_midst_of_an_answer_and_every_later_one() {
+        let (stalls, stalled) = std::sync::mpsc::channel();
+        let patience = Patience::new();
+        let reader = RangeReader::new(Box::new(Stalling(stalls.clone())), entry(), patience.clone());
+        let read = |offset: u64| reader.read_at(offset, &mut [0; 10]).unwrap_err().kind();
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| read(0));
+            stalled.recv().unwrap();
+            patience.interrupt();
+            assert_eq!(waits.join().unwrap(), ErrorKind::Cancelled);
+        });
+        assert_eq!(read(0), ErrorKind::Cancelled);
     }
 }

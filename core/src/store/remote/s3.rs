@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use super::lane::{Kept, Lane};
 use super::patience::unless_interrupted;
 use super::runtime::block_on;
+use super::straight::{self, Carrier};
 use super::{About, Content, CopySource, Limits, Object, Objects, Page, Part, Patience, Purpose, Upload};
 use crate::endpoint::ServiceUrl;
 use crate::error::{Error, ErrorKind, Result};
@@ -169,6 +170,9 @@ impl Objects for S3 {
     fn get(&self, object: &Object, range: Range<u64>) -> Result<Content> {
         // Only the answer to a request for all of it tells the checksum of the whole.
         let part = (range != (0..object.size)).then(|| format!("bytes={}-{}", range.start, range.end - 1));
+        let mut lane = Lane::take()?;
+        let carrier = (range.end - range.start >= straight::FROM).then(|| Carrier::new(lane.straight()));
+        let carried = carrier.clone();
         let request = self
             .client
             .get_object()
@@ -179,10 +183,12 @@ impl Objects for S3 {
             .set_request_payer(self.payer.clone())
             .customize()
             // By its own option the SDK would compute the checksum too.
-            .mutate_request(|request| {
+            .mutate_request(move |request| {
                 request.headers_mut().insert("x-amz-checksum-mode", "ENABLED");
+                if let Some(carrier) = &carried {
+                    request.add_extension(carrier.clone());
+                }
             });
-        let mut lane = Lane::take()?;
         let answer = self.attempt_on(&mut lane, ("read", &object.key), transport::longest(0), request.send())?;
         // Not every service knows the condition.
         if let (Some(expected), Some(found)) = (object.tag.as_deref(), answer.e_tag())
@@ -194,7 +200,9 @@ impl Objects for S3 {
         }
         let whole = range == (0..object.size) && answer.content_range().is_none();
         let crc64nvme = answer.checksum_crc64_nvme().filter(|_| whole).and_then(parse_crc64nvme);
-        Ok(Content { body: Box::new(Download::new(lane, self.could_not("read", &object.key), answer, &range)?), crc64nvme })
+        let straight = carrier.and_then(|carrier| carrier.take());
+        let body = Download::new(lane, self.could_not("read", &object.key), answer, straight, &range)?;
+        Ok(Content { body: Box::new(body), crc64nvme })
     }
 
     fn crc64nvme(&self, object: &Object) -> Result<Option<u64>> {

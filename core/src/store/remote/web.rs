@@ -1,9 +1,14 @@
 //! The HTTP client of all services that are reached over HTTP: one pool of connections, and errors that say what to do.
 
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http_body::{Body as _, Frame, SizeHint};
 use reqwest::{Client, Method, Request, RequestBuilder, Response, StatusCode, Url, redirect};
 use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, RootCertStore};
@@ -19,9 +24,9 @@ mod failure;
 
 pub(crate) use failure::{request_error, status_error};
 
-const CONNECT: Duration = Duration::from_secs(15);
+pub(super) const CONNECT: Duration = Duration::from_secs(15);
 /// How long a server may be silent: before it answers to what it has read, and between two pieces of an answer.
-const SILENCE: Duration = Duration::from_mins(1);
+pub(super) const SILENCE: Duration = Duration::from_mins(1);
 /// Bytes per second that an upload has at least; a connection on which nothing moves is ended by TCP much earlier.
 const SLOWEST: u64 = 64 << 10;
 const MOST_REDIRECTS: usize = 10;
@@ -102,7 +107,7 @@ fn client() -> Result<Client> {
 }
 
 /// The trust of this process, read once; what a server gave to resume its sessions is common to all clients.
-fn shared_tls() -> Result<ClientConfig> {
+pub(super) fn shared_tls() -> Result<ClientConfig> {
     static SHARED: OnceLock<ClientConfig> = OnceLock::new();
     if let Some(config) = SHARED.get() {
         return Ok(config.clone());
@@ -125,10 +130,34 @@ fn tls() -> Result<ClientConfig> {
     Ok(config)
 }
 
+/// A body of several pieces, of which none is copied.
+pub(crate) fn joined(pieces: impl Into<VecDeque<Bytes>>) -> reqwest::Body {
+    reqwest::Body::wrap(Pieces(pieces.into()))
+}
+
+struct Pieces(VecDeque<Bytes>);
+
+impl http_body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<std::result::Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.pop_front().map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.iter().map(|piece| piece.len() as u64).sum())
+    }
+}
+
 /// How long to wait for the head of an answer, with the time to send the content, which reqwest counts in.
 fn answer_limit(request: &Request) -> Duration {
-    let content = request.body().and_then(reqwest::Body::as_bytes).map_or(0, <[u8]>::len);
-    SILENCE + Duration::from_secs(content as u64 / SLOWEST)
+    let content = request.body().and_then(|body| body.size_hint().exact()).unwrap_or(0);
+    SILENCE + Duration::from_secs(content / SLOWEST)
 }
 
 /// Refuses the page that a redirect with 303, as to where people log in, leads a request to that was to change something.
@@ -291,6 +320,36 @@ impl AnswerBody {
 impl Body for AnswerBody {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let count = usize::try_from(self.left).map_or(buffer.len(), |left| left.min(buffer.len()));
-        block_on(self.fill(&mut buffer[..count]))
+        let what = self.what.clone();
+        block_on(unless_interrupted(&what, self.fill(&mut buffer[..count])))?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_body_of_pieces_is_sent_in_order_and_its_length_is_told() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let served = std::thread::spawn(move || {
+            let (mut socket, mut request) = (listener.accept().unwrap().0, Vec::new());
+            while !request.ends_with(b"one, two, three") {
+                let mut piece = [0; 4096];
+                let count = socket.read(&mut piece).unwrap();
+                assert!(count > 0, "{}", String::from_utf8_lossy(&request));
+                request.extend_from_slice(&piece[..count]);
+            }
+            socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
+            String::from_utf8(request).unwrap()
+        });
+        let web = Web::new().unwrap();
+        let pieces = ["one, ", "two, ", "three"].map(|piece| Bytes::from_static(piece.as_bytes()));
+        web.send("could not write `x`", web.client().post(url).body(joined(pieces)), &[]).unwrap();
+        assert!(served.join().unwrap().contains("content-length: 15\r\n"));
     }
 }

@@ -1,6 +1,7 @@
 //! Objects as the JSON API describes them.
 
 use base64::prelude::{BASE64_STANDARD, Engine};
+use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -156,8 +157,8 @@ fn parse_crc32c(text: &str) -> Option<u32> {
     Some(u32::from_be_bytes(BASE64_STANDARD.decode(text).ok()?.try_into().ok()?))
 }
 
-/// Description and content in one body, and its content type.
-pub(super) fn with_content(key: &str, content: &[u8], metadata: &Metadata) -> (String, Vec<u8>) {
+/// Description and content as the pieces of one body, and its content type.
+pub(super) fn with_content(key: &str, content: &Bytes, metadata: &Metadata) -> (String, [Bytes; 3]) {
     let mut description = described(key, metadata);
     let crc32c = crc32c(content);
     // A boundary that stands in the content nowhere but by chance of 2^-256.
@@ -168,7 +169,7 @@ pub(super) fn with_content(key: &str, content: &[u8], metadata: &Metadata) -> (S
          --{boundary}\r\nContent-Type: application/octet-stream\r\n\r\n"
     );
     let tail = format!("\r\n--{boundary}--\r\n");
-    (format!("multipart/related; boundary={boundary}"), [head.as_bytes(), content, tail.as_bytes()].concat())
+    (format!("multipart/related; boundary={boundary}"), [head.into(), content.clone(), tail.into()])
 }
 
 impl Resource {
@@ -221,9 +222,9 @@ mod tests {
     #[test]
     fn an_upload_says_what_it_is() {
         let metadata = Metadata { modified_ns: Some(1), mode: Some(0o600) };
-        let (kind, body) = with_content("k\"ey", b"123456789", &metadata);
+        let (kind, body) = with_content("k\"ey", &Bytes::from_static(b"123456789"), &metadata);
         let boundary = kind.strip_prefix("multipart/related; boundary=").unwrap();
-        let body = String::from_utf8(body).unwrap();
+        let body = String::from_utf8(body.concat()).unwrap();
         let [before, description, content, end] = body.split(&format!("--{boundary}")).collect::<Vec<_>>()[..] else { panic!() };
         assert_eq!((before, end), ("", "--\r\n"));
         assert!(content.ends_with("\r\n\r\n123456789\r\n"));
