@@ -138,7 +138,7 @@ class StorageProvider(StorageProviderBase):
         folder = self.settings.cache_dir and os.path.expanduser(os.path.expandvars(self.settings.cache_dir))
         cache = Cache(Path(folder), _bytes(self.settings.cache_size)) if folder else None
         home = Path(folder).absolute() if folder else self.local_prefix.absolute() / ".edt"
-        retriever = Retriever(home, cache, self.listings, self._mover)
+        retriever = Retriever(home, cache, self.listings, self._mover, self.settings.writable)
         return Batcher(retriever.carry_out, "edt-retrieve", self._is_looking)
 
     @cached_property

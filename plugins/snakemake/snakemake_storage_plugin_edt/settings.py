@@ -37,6 +37,11 @@ class StorageProviderSettings(StorageProviderSettingsBase):
         "storage prefix."
     )
     cache_size: str = _setting("How much the cache directory may hold, with a unit such as 500GB.", "100GB")
+    writable: bool = _setting(
+        "Whether inputs from the cache directory can be written: then they are copies where the file system has no "
+        "reflinks, and not hard links. Rules with update() need it.",
+        False,
+    )
     mounts: str | None = _setting(
         "Places that this node sees as a path already: `edt://host/dir=/mnt/dir`, several with commas between. What "
         "lies there is linked and not fetched."

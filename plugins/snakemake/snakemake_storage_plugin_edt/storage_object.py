@@ -24,7 +24,7 @@ from snakemake_interface_storage_plugins.storage_object import (
 )
 
 from snakemake_storage_plugin_edt.batches import Request
-from snakemake_storage_plugin_edt.cache import beside
+from snakemake_storage_plugin_edt.local import beside
 from snakemake_storage_plugin_edt.provider import StorageProvider
 from snakemake_storage_plugin_edt.query import Place, place_of
 
@@ -68,7 +68,8 @@ class StorageObject(StorageObjectRead, StorageObjectWrite, StorageObjectGlob, St
             return
         mounted = self.provider.mounted(self.place)
         siblings = None if mounted else await self.provider.beside(lambda: self.provider.listings.siblings(self.place))
-        if siblings is None:
+        # A link alone does not say whether there is what it leads to.
+        if siblings is None or any(place == self.place and entry.kind == "symlink" for place, entry in siblings):
             key = self.cache_key()
             cache.exists_in_storage[key] = await self.managed_exists()
             if cache.exists_in_storage[key]:

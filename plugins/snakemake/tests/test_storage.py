@@ -234,6 +234,40 @@ def test_a_mounted_object_is_linked_and_not_fetched(scratch: Path, server: Serve
     assert found.local_path().is_symlink() and found.local_path().read_text() == "x"
 
 
+def test_a_link_is_the_file_that_it_leads_to_with_the_later_time(provider: StorageProvider, server: Server) -> None:
+    root = server.root
+    (root / "content").write_text("content")
+    os.utime(root / "content", ns=(0, 1_700_000_000_000_000_001))
+    for name, target, time_ns in (("old", "content", 1_600_000_000), ("new", "content", 1_800_000_000), ("no", "x", 1)):
+        (root / name).symlink_to(target)
+        os.utime(root / name, ns=(0, time_ns * 10**9), follow_symlinks=False)
+    for name in ("old", "new"):
+        found = object_at(provider, server, name)
+        # What Snakemake takes as the time of an input that is a link of this machine.
+        later = max((root / name).lstat().st_mtime, (root / name).stat().st_mtime)
+        for _ in range(2):
+            assert found.exists() and found.size() == 7 and found.mtime() == later
+            asyncio.run(found.managed_retrieve())
+            assert found.local_path().read_text() == "content" and not found.local_path().is_symlink()
+            assert found.local_path().stat().st_mtime == later
+    assert not object_at(provider, server, "no").exists()
+
+
+def test_a_link_that_changed_is_looked_at_anew(scratch: Path, server: Server) -> None:
+    settings = StorageProviderSettings(stat_ttl=600, cache_dir=str(scratch / "cache"))
+    provider = StorageProvider(local_prefix=scratch / "local", logger=logging.getLogger("edt"), settings=settings)
+    for name in ("short", "longer"):
+        (server.root / name).write_text(name)
+    (server.root / "link").symlink_to("short")
+    found = object_at(provider, server, "link")
+    asyncio.run(found.managed_retrieve())
+    assert found.size() == 5
+    (server.root / "link").unlink()
+    (server.root / "link").symlink_to("longer")
+    asyncio.run(found.managed_retrieve())
+    assert found.local_path().read_text() == "longer" and found.size() == 6
+
+
 def test_candidates_are_queries_of_the_same_form(provider: StorageProvider, server: Server) -> None:
     for name in ("a", "b"):
         (server.root / f"g/{name}").mkdir(parents=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from harness import MIB, Server, fill, wait_until
@@ -118,6 +119,31 @@ def test_two_runs_at_once_fetch_a_shared_input_once(workflow: Workflow, scratch:
     outcomes = [ended(run) for run in runs]
     assert [outcome.code for outcome in outcomes] == [0, 0], [outcome.log for outcome in outcomes]
     assert sum(fetched(outcome) for outcome in outcomes) == 1
+
+
+def test_an_output_that_is_updated_can_be_written_and_the_cache_stays(workflow: Workflow, scratch: Path) -> None:
+    table = workflow.put("table.txt", "first\n")
+    os.utime(table, (0, 1_700_000_000))
+    workflow.put("more.txt", "second\n")
+    workflow.rules("""
+        rule all:
+            input: "done.txt"
+
+        rule add:
+            input: before_update("table.txt"), "more.txt"
+            output: update("table.txt")
+            shell: "cat {input[1]} >> {output}"
+
+        rule last:
+            input: "table.txt"
+            output: "done.txt"
+            shell: "cp {input} {output}"
+    """)
+    workflow.run("--storage-edt-cache-dir", str(scratch / "cache"), "--storage-edt-writable")
+    assert (workflow.data / "done.txt").read_text() == "first\nsecond\n"
+    assert (workflow.data / "table.txt").read_text() == "first\nsecond\n"
+    cached = [path for path in (scratch / "cache/objects").glob("*/*") if path.suffix != ".used"]
+    assert sorted(path.read_text() for path in cached) == ["first\n", "second\n"]
 
 
 def test_what_is_missing_is_named_and_nothing_is_left(workflow: Workflow) -> None:
