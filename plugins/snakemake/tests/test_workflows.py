@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from harness import MIB, Server, fill, wait_until
-from workflow import Outcome, Workflow, ended, kill
+from workflow import ENOUGH, Outcome, Workflow, ended, journaled, kill
 
 MAP_REDUCE = """
     N = range(200)
@@ -19,9 +19,6 @@ MAP_REDUCE = """
         output: "sum.txt"
         shell: "cat {input} | sort | uniq -c > {output}"
 """
-
-# A journal of this length, in bytes, tells of more than 16 MB.
-ENOUGH = 2800
 
 ONE_LARGE = """
     rule all:
@@ -155,8 +152,3 @@ def test_what_is_missing_is_named_and_nothing_is_left(workflow: Workflow) -> Non
 def fetched(outcome: Outcome) -> int:
     """How often a run fetched the 16 MiB file."""
     return sum("16.8 MB" in line for line in outcome.transfers())
-
-
-def journaled(lanes: Path) -> int:
-    """Bytes of the journals of all that is under way: about 40 for each 256 KiB that are there."""
-    return sum(path.stat().st_size for path in lanes.rglob("journal"))

@@ -16,6 +16,9 @@ from harness import Server
 
 CORES = 4
 
+# A journal of this length, in bytes, tells of more than 16 MB.
+ENOUGH = 2800
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -103,3 +106,8 @@ def ended(process: subprocess.Popen[str], timeout: float = 60) -> Outcome:
 def kill(process: subprocess.Popen[str]) -> None:
     """Ends Snakemake and all its children by SIGKILL."""
     os.killpg(process.pid, signal.SIGKILL)
+
+
+def journaled(lanes: Path) -> int:
+    """Bytes of the journals of all that is under way: about 40 for each 256 KiB that are there."""
+    return sum(path.stat().st_size for path in lanes.rglob("journal"))
