@@ -15,6 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from snakemake_storage_plugin_edt.query import Place
+from snakemake_storage_plugin_edt.questions import Questions
 
 if TYPE_CHECKING:
     import edt
@@ -30,9 +31,6 @@ _WORTH = 1.0
 
 FOLLOWED = ("edt", "edts", "file")
 """Storages whose links are followed: elsewhere edt cannot."""
-
-# Connections to a server over which links are looked at.
-_CONNECTIONS = 4
 
 # Web servers have pages, and what looks like a listing may leave things out.
 _WEB = ("http", "https")
@@ -69,11 +67,10 @@ class Listings:
     def __init__(self, ttl: float, options: Mapping[str, Any]) -> None:
         """`ttl` is in seconds; `options` are those by which edt reaches the storage."""
         self._ttl = ttl
-        self._options = dict(options)
+        self._questions = Questions(options)
         self._single: dict[Place, tuple[edt.Entry | None, float]] = {}
         self._listed: dict[Place, _Listing] = {}
         self._followed: dict[Place, _Followed] = {}
-        self._files: dict[str, Any] = {}
         self._asked: defaultdict[Place, int] = defaultdict(int)
         self._side_by_side: defaultdict[Place, int] = defaultdict(int)
         self._unlistable: set[Place] = set()
@@ -128,7 +125,7 @@ class Listings:
         import edt
 
         try:
-            found = edt.list(place.url, recursive=True, **self._options)
+            found = self._questions.list(place, recursive=True)
         except edt.NotFoundError:
             return []
         return [(place.child(entry.path), entry) for entry in found if entry.path]
@@ -190,16 +187,16 @@ class Listings:
         import edt
 
         begun, changes = time.monotonic(), self._changes
-        url = directory.url if directory.path else directory.root
         try:
-            entries = {entry.path: entry for entry in edt.list(url, recursive=tree, **self._options) if entry.path}
+            found = self._questions.list(directory, recursive=tree)
         except edt.NotFoundError:
-            entries = {}
+            found = []
         except (edt.UnreachableError, edt.ConnectionLostError, edt.RefusedError):
             raise
         except edt.Error:
             self._unlistable.add(directory)
             return None
+        entries = {entry.path: entry for entry in found if entry.path}
         listing = _Listing(entries, tree, self._until(begun))
         with self._lock:
             if changes == self._changes:
@@ -211,7 +208,7 @@ class Listings:
 
         begun, changes = time.monotonic(), self._changes
         try:
-            entry: edt.Entry | None = edt.stat(place.url, **self._options)
+            entry: edt.Entry | None = self._questions.stat(place)
         except (edt.NotFoundError, edt.WrongTypeError):
             entry = None
         with self._lock:
@@ -227,29 +224,18 @@ class Listings:
             return told
         begun, changes = time.monotonic(), self._changes
         try:
-            found = self._opened(place)
+            size, modified_ns = self._questions.followed(place)
         except edt.WrongTypeError:  # a directory
             entry: edt.Entry | None = told
         except edt.NotFoundError:
             entry = None
         else:
-            times = [each for each in (told.modified_ns, found.modified_ns) if each is not None]
-            entry = replace(told, size=found.size, modified_ns=max(times, default=None), mode=None)
+            times = [each for each in (told.modified_ns, modified_ns) if each is not None]
+            entry = replace(told, size=size, modified_ns=max(times, default=None), mode=None)
         with self._lock:
             if changes == self._changes:
                 self._followed[place] = _Followed(told, entry, self._until(begun))
         return entry
-
-    def _opened(self, place: Place) -> edt._edt.FileReader:
-        """Opens a file, links followed: that tells its size and time."""
-        from edt import _edt
-
-        with self._lock:
-            files = self._files.get(place.root)
-        if files is None:
-            files = self._files[place.root] = _edt.Files(place.root, self._options, _CONNECTIONS, 0)
-        reader: _edt.FileReader = files.open(place.path, (0, 0))
-        return reader
 
     def _until(self, begun: float) -> float:
         now = time.monotonic()

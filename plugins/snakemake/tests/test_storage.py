@@ -7,15 +7,17 @@ import importlib
 import logging
 import os
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness import Server
+from harness import Server, wait_until
 from snakemake_storage_plugin_edt import StorageObject, StorageProvider, StorageProviderSettings
 from snakemake_storage_plugin_edt.lanes import lane
+from snakemake_storage_plugin_edt.query import Place
+from snakemake_storage_plugin_edt.questions import Questions
 
 Base: Any = importlib.import_module("snakemake_interface_storage_plugins.tests").TestStorageBase
 
@@ -134,19 +136,38 @@ def test_directories_side_by_side_are_listed_together(
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Counts the calls of edt that ask a storage."""
-    import edt
-
+    """Counts the questions that are asked of a storage."""
     calls: list[str] = []
     for name in ("list", "stat"):
-        real = getattr(edt, name)
-        monkeypatch.setattr(edt, name, partial(_noted, calls, real))
+        real = getattr(Questions, name)
+        monkeypatch.setattr(Questions, name, partialmethod(_noted, calls, real))
     return calls
 
 
-def _noted(calls: list[str], real: Callable[..., Any], url: str, **options: Any) -> Any:
-    calls.append(url)
-    return real(url, **options)
+def _noted(
+    questions: Questions, calls: list[str], real: Callable[..., Any], place: Place, **options: Any
+) -> Any:
+    calls.append(place.query)
+    return real(questions, place, **options)
+
+
+def test_a_session_with_a_server_is_kept_for_a_while_only(
+    provider: StorageProvider, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("snakemake_storage_plugin_edt.questions._KEPT", 0.2)
+    (server.root / "f").write_text("x")
+    before = len(established(server))
+    assert object_at(provider, server, "f").exists() and not object_at(provider, server, "g").exists()
+    assert len(established(server)) - before == 1
+    wait_until(lambda: len(established(server)) == before, "the session was closed")
+    provider.listings.forget(object_at(provider, server, "f").place)
+    assert object_at(provider, server, "f").exists()
+
+
+def established(server: Server) -> list[str]:
+    """The connections to the server that are open."""
+    lines = Path("/proc/net/tcp").read_text().splitlines()
+    return [line for line in lines if line.split()[2].endswith(f":{server.port:04X}") and line.split()[3] == "01"]
 
 
 def test_times_are_those_of_the_storage_to_the_nanosecond(provider: StorageProvider, server: Server) -> None:
@@ -201,7 +222,7 @@ def test_a_directory_holds_nothing_that_an_earlier_attempt_brought_and_is_gone(
     (server.root / "d").mkdir()
     (server.root / "d/kept").write_text("x")
     found = object_at(provider, server, "d")
-    with lane(scratch / "local" / ".edt", found.place.root, ["d"]) as earlier:
+    with lane(scratch / "local/.edt/lanes", found.place.root, ["d"]) as earlier:
         earlier.begin(found.place.root, ["d"])
         (earlier.data / "d").mkdir()
         (earlier.data / "d/gone").write_text("x")
