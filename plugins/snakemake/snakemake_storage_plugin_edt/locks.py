@@ -8,7 +8,6 @@ import os
 import secrets
 import struct
 import tempfile
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b

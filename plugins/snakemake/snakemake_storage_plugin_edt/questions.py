@@ -1,4 +1,4 @@
-"""Questions to storages. A session with an edt server is kept for a while, so that the next one takes one round trip."""
+"""Questions to storages. A session with an edt server is kept for a while: the next one takes one round trip."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import edt
     from edt import _edt
 
-# Seconds for which sessions are kept that nobody uses: servers take a limited number of them, and there may be many jobs.
+# Seconds for which sessions are kept that nobody uses: a server takes a limited number of them, and jobs may be many.
 _KEPT = 5.0
 
 # Questions to one server that are under way at once.

@@ -158,9 +158,7 @@ def profile(scratch: Path, workflow: Workflow) -> list[str]:
     return ["--profile", str(folder), *often, "--slurm-status-command", "squeue", "--slurm-keep-successful-logs"]
 
 
-def test_slurm_runs_jobs_by_the_profile_of_the_guide(
-    slurm: dict[str, str], workflow: Workflow, scratch: Path
-) -> None:
+def test_slurm_runs_jobs_by_the_profile_of_the_guide(slurm: dict[str, str], workflow: Workflow, scratch: Path) -> None:
     fill(workflow.data / "shared.bin", 8 * MIB, 7)
     workflow.rules(RULES)
     # What the node can expand, the jobs expand there.

@@ -144,9 +144,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return calls
 
 
-def _noted(
-    questions: Questions, calls: list[str], real: Callable[..., Any], place: Place, **options: Any
-) -> Any:
+def _noted(questions: Questions, calls: list[str], real: Callable[..., Any], place: Place, **options: Any) -> Any:
     calls.append(place.query)
     return real(questions, place, **options)
 
