@@ -35,8 +35,8 @@ OTHERS_LIMIT_S = 300.0
 AT_ONCE = 8
 AT_ONCE_BYTES = 3_000_000
 AT_ONCE_RTT = "105ms"
-"""One input of `AT_ONCE_BYTES` takes a second alone, nearly all of it round trips: a cap of each stream would not slow it
-down so, because edt opens several for one file."""
+"""One input of `AT_ONCE_BYTES` takes a second alone, nearly all of it round trips: a cap of each stream would not slow
+it down so, because edt opens several for one file."""
 
 CHECKED = 14_000
 CHECKED_OTHERS = 30

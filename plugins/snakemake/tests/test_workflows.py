@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from harness import MIB, Server, fill, wait_until
-from workflow import ENOUGH, Outcome, Workflow, ended, journaled, kill
+from workflow import CURRENT, ENOUGH, Outcome, Workflow, ended, journaled, kill
 
 MAP_REDUCE = """
     N = range(200)
@@ -61,7 +61,8 @@ def test_directories_temporary_and_protected_outputs_are_kept_as_they_should(wor
     workflow.run()
     assert (workflow.data / "tree/a/b/f").read_text() == "content"
     assert (workflow.data / "last.txt").read_text() == "contentcontent"
-    assert not (workflow.data / "passing.txt").exists()
+    # Older versions remove the local copy alone, whatever the storage.
+    assert CURRENT is not (workflow.data / "passing.txt").exists()
     assert "Nothing to be done" in workflow.run().log
     # In another working directory everything comes from the storage, the directory too.
     (workflow.data / "last.txt").unlink()

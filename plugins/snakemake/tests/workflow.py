@@ -10,11 +10,15 @@ import sys
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 from harness import Server
 
 CORES = 4
+
+# Whether this is a recent Snakemake, and not the older one that the plugin is tested with too.
+CURRENT = tuple(map(int, version("snakemake").split(".")[:2])) >= (9, 19)
 
 # A journal of this length, in bytes, tells of more than 16 MB.
 ENOUGH = 2800
