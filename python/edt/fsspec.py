@@ -49,7 +49,7 @@ class EdtFileSystem(Moved):
     `put` move whole trees in one tuned transfer. Listings are kept for a while, see `listings_expiry_time`.
     """
 
-    protocol = ("edt", "edts")
+    protocol: tuple[str, ...] = ("edt", "edts")
 
     def _open(
         self, path: str, mode: str = "rb", block_size: Any = None, autocommit: bool = True, **options: Any

@@ -64,10 +64,10 @@ class _Followed:
 class Listings:
     """Answers for a while from what was listed. Threads may share it."""
 
-    def __init__(self, ttl: float, options: Mapping[str, Any]) -> None:
-        """`ttl` is in seconds; `options` are those by which edt reaches the storage."""
+    def __init__(self, ttl: float, options: Mapping[str, Any], retries: int) -> None:
+        """`ttl` is in seconds; `options` are those by which edt reaches the storage; see `Questions` for `retries`."""
         self._ttl = ttl
-        self._questions = Questions(options)
+        self._questions = Questions(options, retries)
         self._single: dict[Place, tuple[edt.Entry | None, float]] = {}
         self._listed: dict[Place, _Listing] = {}
         self._followed: dict[Place, _Followed] = {}

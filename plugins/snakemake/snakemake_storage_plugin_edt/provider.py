@@ -127,7 +127,7 @@ class StorageProvider(StorageProviderBase):
     @cached_property
     def listings(self) -> Listings:
         """What is known of the objects."""
-        return Listings(self.settings.stat_ttl, self.reach)
+        return Listings(self.settings.stat_ttl, self.reach, self.settings.retries)
 
     @cached_property
     def retrievals(self) -> Batcher:

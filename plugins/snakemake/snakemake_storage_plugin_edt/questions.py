@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from snakemake_storage_plugin_edt.query import SERVER, Place
 
 if TYPE_CHECKING:
     import edt
     from edt import _edt
+
+T = TypeVar("T")
 
 # Seconds for which sessions are kept that nobody uses: a server takes a limited number of them, and jobs may be many.
 _KEPT = 5.0
@@ -23,9 +25,10 @@ _AT_ONCE = 8
 class Questions:
     """Lists and describes. Threads may share it."""
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        """`options` are those by which edt reaches the storage."""
+    def __init__(self, options: Mapping[str, Any], retries: int) -> None:
+        """`options` are those by which edt reaches the storage; it is asked so many times more while it is away."""
         self._options = dict(options)
+        self._retries = retries
         self._sessions: dict[str, tuple[_edt.Files, float]] = {}
         self._reaper: threading.Timer | None = None
         self._lock = threading.Lock()
@@ -35,23 +38,34 @@ class Questions:
         import edt
 
         if directory.scheme in SERVER:
-            rows = self._files(directory.root).list(directory.path, recursive)
+            rows = self._insisting(lambda: self._files(directory.root).list(directory.path, recursive))
             return [edt.Entry(*row) for row in rows]
         url = directory.url if directory.path else directory.root
-        return edt.list(url, recursive=recursive, **self._options)
+        return self._insisting(lambda: edt.list(url, recursive=recursive, **self._options))
 
     def stat(self, place: Place) -> edt.Entry:
         """Describes an entry."""
         import edt
 
         if place.scheme in SERVER:
-            return edt.Entry(*self._files(place.root).stat(place.path))
-        return edt.stat(place.url, **self._options)
+            return edt.Entry(*self._insisting(lambda: self._files(place.root).stat(place.path)))
+        return self._insisting(lambda: edt.stat(place.url, **self._options))
 
     def followed(self, place: Place) -> tuple[int, int | None]:
         """Size and time of the file that a link leads to."""
-        reader = self._files(place.root).open(place.path, (0, 0))
+        reader = self._insisting(lambda: self._files(place.root).open(place.path, (0, 0)))
         return reader.size, reader.modified_ns
+
+    def _insisting(self, ask: Callable[[], T]) -> T:
+        """Asks again, after growing pauses, while nobody answers."""
+        import edt
+
+        for attempt in range(self._retries):
+            try:
+                return ask()
+            except (edt.UnreachableError, edt.ConnectionLostError, edt.ThrottledError):
+                time.sleep(2.0**attempt)
+        return ask()
 
     def _files(self, root: str) -> _edt.Files:
         from edt import _edt

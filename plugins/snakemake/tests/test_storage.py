@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator
 from functools import partialmethod
 from pathlib import Path
@@ -285,6 +286,15 @@ def test_a_link_that_changed_is_looked_at_anew(scratch: Path, server: Server) ->
     (server.root / "link").symlink_to("longer")
     asyncio.run(found.managed_retrieve())
     assert found.local_path().read_text() == "longer" and found.size() == 6
+
+
+def test_questions_wait_for_a_server_that_is_away_for_a_moment(provider: StorageProvider, server: Server) -> None:
+    (server.root / "f").write_text("x")
+    server.kill()
+    back = threading.Timer(0.5, server.start)
+    back.start()
+    assert object_at(provider, server, "f").exists()
+    back.join()
 
 
 def test_candidates_are_queries_of_the_same_form(provider: StorageProvider, server: Server) -> None:

@@ -144,6 +144,17 @@ def test_an_output_that_is_updated_can_be_written_and_the_cache_stays(workflow: 
     assert sorted(path.read_text() for path in cached) == ["first\n", "second\n"]
 
 
+def test_a_wrong_secret_is_an_error_without_a_trace(workflow: Workflow, scratch: Path) -> None:
+    wrong = scratch / "wrong"
+    wrong.write_text("another secret than that of the server")
+    wrong.chmod(0o600)
+    workflow.rules(ONE_LARGE)
+    outcome = workflow.run("--storage-edt-token-file", str(wrong), expected=1)
+    assert "WorkflowError" in outcome.log and "could not check `edt://" in outcome.log
+    assert "secret is wrong" in outcome.log and "--storage-edt-token-file" in outcome.log
+    assert "Traceback" not in outcome.log
+
+
 def test_what_is_missing_is_named_and_nothing_is_left(workflow: Workflow) -> None:
     workflow.rules(ONE_LARGE)
     outcome = workflow.run(expected=1)

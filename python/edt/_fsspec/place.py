@@ -8,7 +8,7 @@ from urllib.parse import quote, unquote
 from edt import _edt
 
 SERVICES = ("s3", "gs", "az", "http", "https", "webdav", "webdavs", "sftp", "ftp", "ftps")
-"""Other services that edt reaches. Their URLs begin with `edt+`: for some of them fsspec has file systems of its own."""
+"""Other services that edt reaches. Their URLs begin with `edt+`: fsspec has file systems of its own for some."""
 
 _KEYS_AS_WRITTEN = ("s3", "gs", "az")
 _SCHEMES = ("edt", "edts", *(f"edt+{service}" for service in SERVICES))
