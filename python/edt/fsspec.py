@@ -209,7 +209,7 @@ class EdtsFileSystem(EdtFileSystem):
 
     protocol = ("edts", "edt")
 
-    def __init__(self, host: str, port: int | None = None, *, tls: bool = True, **options: Any) -> None:
+    def __init__(self, host: str = "", port: int | None = None, *, tls: bool = True, **options: Any) -> None:
         """Takes the arguments of `EdtFileSystem`."""
         super().__init__(host, port, tls=tls, **options)
 

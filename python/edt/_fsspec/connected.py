@@ -32,7 +32,7 @@ class Connected(AbstractFileSystem):
 
     def __init__(
         self,
-        host: str,
+        host: str = "",
         port: int | None = None,
         *,
         tls: bool = False,
@@ -47,7 +47,7 @@ class Connected(AbstractFileSystem):
         """Connects when it is first used.
 
         Args:
-            host: Name or address of the server.
+            host: Name or address of the server, or a bucket.
             port: Its port; default 7632.
             tls: Whether to encrypt even on this machine, as `edts://` does.
             connections: Ranges that are read at once, each over a connection of its own.
@@ -58,6 +58,8 @@ class Connected(AbstractFileSystem):
             listings_expiry_time: Seconds for which a listing is believed; `None` for ever.
             **options: Those of every fsspec file system, such as `use_listings_cache`.
         """
+        if not host:
+            raise ValueError("no server is named: write edt://host/path, or give host=...")
         super().__init__(listings_expiry_time=listings_expiry_time, **options)
         self._authority = host if self.service and port is None else _authority(host, port)
         self._scheme = self.service or ("edts" if tls else "edt")
