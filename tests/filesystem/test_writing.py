@@ -53,8 +53,8 @@ def test_a_full_temporary_directory_is_named(fs: EdtFileSystem, fs_path: str, mo
 
     file = fs.open(f"{fs_path}/a.bin", "wb")
     file.write(LARGE[: 2 * MIB])
-    with monkeypatch.context() as patch, pytest.raises(OSError, match=r"could not gather .*/a\.bin.*TMPDIR"):
-        patch.setattr(Path, "open", full)
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(OSError, match=r"could not gather .*/a\.bin.*TMPDIR"):
         file.write(LARGE)
     file.abort()
     assert not fs.exists(f"{fs_path}/a.bin")

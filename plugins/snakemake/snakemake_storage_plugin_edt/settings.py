@@ -2,6 +2,7 @@
 
 # No `from __future__ import annotations` here: Snakemake reads the types of the fields, and older versions of it do not
 # know `str | None`.
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
@@ -83,7 +84,9 @@ def mounts_of(text: str | None) -> list[Mount]:
 
 
 def check(settings: StorageProviderSettings) -> None:
-    """Refuses settings that cannot be used, before anything is moved."""
+    """Refuses settings that cannot be used, before anything is moved; and systems whose files have no such locks."""
+    if os.name == "nt":
+        raise WorkflowError("could not use the storage edt: its plugin needs Linux or macOS; on Windows use WSL")
     mounts_of(settings.mounts)
     if settings.retries < 0 or settings.stat_ttl < 0 or settings.progress < 0:
         raise WorkflowError("could not use the settings of edt: retries, stat-ttl and progress cannot be negative")

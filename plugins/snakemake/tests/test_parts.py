@@ -10,10 +10,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from snakemake_interface_common.exceptions import WorkflowError
 
+from snakemake_storage_plugin_edt import settings
 from snakemake_storage_plugin_edt.cache import Cache, share
 from snakemake_storage_plugin_edt.lanes import lane
 from snakemake_storage_plugin_edt.locks import Ground, Locks, ground
@@ -76,6 +78,13 @@ def test_a_mount_that_names_no_directory_is_refused() -> None:
     assert mounts_of("edt://h:7632/a=/mnt/a")[0].url == "edt://h/a"
     with pytest.raises(WorkflowError, match="below the root"):
         mounts_of("edt://h=/mnt")
+
+
+def test_windows_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Of the module alone: paths are made by the name of the system too.
+    monkeypatch.setattr(settings, "os", SimpleNamespace(name="nt"))
+    with pytest.raises(WorkflowError, match="Windows"):
+        settings.check(settings.StorageProviderSettings())
 
 
 def test_two_signatures_of_one_file_have_local_paths_of_their_own() -> None:
