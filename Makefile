@@ -1,4 +1,4 @@
-# The only command list of the project: make demo | test | test-long | bench | bench-full | docs | fmt | lint | build | clean
+# The only command list of the project: make demo | test | test-long | test-snakemake-older | bench | bench-full | docs | fmt | lint | build | clean
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -19,7 +19,7 @@ SNAKEMAKE := $(shell find plugins/snakemake -name '*.py' -o -name pyproject.toml
 MYPY := $(BIN)/mypy --strict
 NEW_ENOUGH := $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 
-.PHONY: build demo endpoints flight-clients test test-long bench bench-full docs fmt lint clean
+.PHONY: build demo endpoints flight-clients test test-long test-snakemake-older bench bench-full docs fmt lint clean
 
 build: target/release/edt target/release/edt-path $(VENV)/.package $(VENV)/.simulator $(VENV)/.snakemake
 
@@ -71,6 +71,10 @@ test: build lint endpoints flight-clients
 	$(BIN)/python -m pytest tests --ignore=tests/long --durations=40
 	cd simulator && ../$(BIN)/pytest
 	if $(NEW_ENOUGH); then cd plugins/snakemake && ../../$(BIN)/pytest; fi
+
+# The plugin with the oldest Snakemake that it is tested with.
+test-snakemake-older: build endpoints
+	$(BIN)/python plugins/snakemake/tests/older.py
 
 test-long: build
 	$(BIN)/python -m pytest tests/long

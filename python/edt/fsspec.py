@@ -1,6 +1,7 @@
 """Files at edt servers for everything that opens files through fsspec: pandas, xarray, zarr, Dask, PyArrow.
 
-`pip install 'edt[fsspec]'` registers `edt://` and `edts://`; nothing needs to be imported. See `docs/fsspec.md`.
+`pip install 'edt[fsspec]'` registers `edt://`, `edts://` and `edt+s3://` with its like; nothing needs to be imported.
+See `docs/fsspec.md`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,21 @@ from edt._fsspec.opened import SMALL, ReadFile, WriteCompressed, WriteFile, Writ
 from edt._fsspec.place import parent, relative
 from edt.errors import WrongTypeError
 
-__all__ = ["EdtFileSystem", "EdtsFileSystem"]
+__all__ = [
+    "EdtAzFileSystem",
+    "EdtFileSystem",
+    "EdtFtpFileSystem",
+    "EdtFtpsFileSystem",
+    "EdtGsFileSystem",
+    "EdtHttpFileSystem",
+    "EdtHttpsFileSystem",
+    "EdtS3FileSystem",
+    "EdtServiceFileSystem",
+    "EdtSftpFileSystem",
+    "EdtWebdavFileSystem",
+    "EdtWebdavsFileSystem",
+    "EdtsFileSystem",
+]
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -34,7 +49,7 @@ class EdtFileSystem(Moved):
     `put` move whole trees in one tuned transfer. Listings are kept for a while, see `listings_expiry_time`.
     """
 
-    protocol = ("edt", "edts")
+    protocol: tuple[str, ...] = ("edt", "edts")
 
     def _open(
         self, path: str, mode: str = "rb", block_size: Any = None, autocommit: bool = True, **options: Any
@@ -180,6 +195,10 @@ class EdtFileSystem(Moved):
             return
         if path2.endswith("/") or self.isdir(target):
             target = f"{target.rstrip('/')}/{place.name(source)}"
+        if self.service is not None:
+            # Only edt servers rename for others.
+            super().mv(source, target, recursive=recursive or self.isdir(source), maxdepth=maxdepth, **options)
+            return
         self.native.rename(relative(source), relative(target))
         self.forget(source)
         self.forget(target)
@@ -190,9 +209,87 @@ class EdtsFileSystem(EdtFileSystem):
 
     protocol = ("edts", "edt")
 
-    def __init__(self, host: str, port: int | None = None, *, tls: bool = True, **options: Any) -> None:
+    def __init__(self, host: str = "", port: int | None = None, *, tls: bool = True, **options: Any) -> None:
         """Takes the arguments of `EdtFileSystem`."""
         super().__init__(host, port, tls=tls, **options)
+
+
+class EdtServiceFileSystem(EdtFileSystem):
+    """The files of another service that edt reaches: `edt+s3://bucket/key` and so on. `host` is a bucket, or a host.
+
+    Reads, writes and transfers are those of `EdtFileSystem`, with what the service guarantees: see `docs/endpoints.md`,
+    also for its credentials. `mv` copies and removes.
+    """
+
+
+class EdtS3FileSystem(EdtServiceFileSystem):
+    """Amazon S3, and what speaks its protocol."""
+
+    protocol = ("edt+s3",)
+    service = "s3"
+
+
+class EdtGsFileSystem(EdtServiceFileSystem):
+    """Google Cloud Storage."""
+
+    protocol = ("edt+gs",)
+    service = "gs"
+
+
+class EdtAzFileSystem(EdtServiceFileSystem):
+    """Azure Blob Storage."""
+
+    protocol = ("edt+az",)
+    service = "az"
+
+
+class EdtHttpFileSystem(EdtServiceFileSystem):
+    """Web servers, to read."""
+
+    protocol = ("edt+http",)
+    service = "http"
+
+
+class EdtHttpsFileSystem(EdtServiceFileSystem):
+    """Web servers with encryption, to read."""
+
+    protocol = ("edt+https",)
+    service = "https"
+
+
+class EdtWebdavFileSystem(EdtServiceFileSystem):
+    """WebDAV."""
+
+    protocol = ("edt+webdav",)
+    service = "webdav"
+
+
+class EdtWebdavsFileSystem(EdtServiceFileSystem):
+    """WebDAV with encryption."""
+
+    protocol = ("edt+webdavs",)
+    service = "webdavs"
+
+
+class EdtSftpFileSystem(EdtServiceFileSystem):
+    """Hosts reached with ssh."""
+
+    protocol = ("edt+sftp",)
+    service = "sftp"
+
+
+class EdtFtpFileSystem(EdtServiceFileSystem):
+    """FTP."""
+
+    protocol = ("edt+ftp",)
+    service = "ftp"
+
+
+class EdtFtpsFileSystem(EdtServiceFileSystem):
+    """FTP with encryption."""
+
+    protocol = ("edt+ftps",)
+    service = "ftps"
 
 
 def _caught(work: Callable[[_T], _R], raising: bool) -> Callable[[_T], _R | Exception]:

@@ -36,6 +36,12 @@ def test_a_url_is_opened_without_any_import(world: Server, place: Path, url: str
     assert encrypted.unstrip_protocol(path).startswith("edts://") and encrypted.cat(path) == b"alpha"
 
 
+@pytest.mark.parametrize("url", ["edt:///x", "edts:///x", "edt+s3:///x"])
+def test_a_url_without_a_host_says_so(url: str) -> None:
+    with pytest.raises(ValueError, match="no server is named"):
+        fsspec.url_to_fs(url)
+
+
 def test_ranges_seeks_and_steps_give_the_bytes_of_the_file(fs: EdtFileSystem, fs_path: str, large: bytes) -> None:
     with fs.open(f"{fs_path}/large.bin") as file:
         assert file.size == len(large)

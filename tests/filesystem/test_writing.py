@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import gzip
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,19 @@ def test_a_file_appears_whole_when_it_is_closed(fs: EdtFileSystem, fs_path: str,
     assert (place / "new/a.bin").read_bytes() == content
     assert stat.S_IMODE((place / "new/a.bin").stat().st_mode) & 0o600 == 0o600
     assert fs.info(f"{fs_path}/new/a.bin")["size"] == len(content)
+
+
+def test_a_full_temporary_directory_is_named(fs: EdtFileSystem, fs_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> Any:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    file = fs.open(f"{fs_path}/a.bin", "wb")
+    file.write(LARGE[: 2 * MIB])
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(OSError, match=r"could not gather .*/a\.bin.*TMPDIR"):
+        file.write(LARGE)
+    file.abort()
+    assert not fs.exists(f"{fs_path}/a.bin")
 
 
 @pytest.mark.parametrize("mode", ["wb", "w"])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
 import shutil
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
+
+from snakemake_storage_plugin_edt.local import beside
 
 _FICLONE = 0x40049409
 _WRITE_BITS = 0o222
@@ -89,22 +90,17 @@ class Cache:
             return 0.0
 
 
-def beside(target: Path) -> Path:
-    """A name beside a local path that nobody else uses, for what will be brought to it."""
-    return target.with_name(f".{target.name[:200]}.edt-{secrets.token_hex(4)}")
-
-
-def share(source: Path, target: Path, modified_ns: int | None = None) -> None:
+def share(source: Path, target: Path, *, mode: int | None = None) -> None:
     """Brings an object to a local path, whole or not at all: by reflink, else hard link, else copy.
 
-    With a time of its own it shares no more than content with the object.
+    With a mode of its own it shares no more than content with the object.
     """
     part = beside(target)
     try:
-        if not _cloned(source, part) and (modified_ns is not None or not _linked(source, part)):
+        if not _cloned(source, part) and (mode is not None or not _linked(source, part)):
             shutil.copy2(source, part)
-        if modified_ns is not None:
-            os.utime(part, ns=(modified_ns, modified_ns))
+        if mode is not None:
+            part.chmod(mode)
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)

@@ -5,7 +5,6 @@ Snakemake removes the local path of an input that it could not get, so nothing t
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -15,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+
+from snakemake_storage_plugin_edt.locks import lock
 
 # Nobody comes back for what is older, in seconds.
 _FORGOTTEN = 14 * 24 * 3600
@@ -73,9 +74,8 @@ def _digest(root: str) -> str:
 
 
 @contextmanager
-def lane(home: Path, root: str, names: Collection[str]) -> Iterator[Lane]:
+def lane(folder: Path, root: str, names: Collection[str]) -> Iterator[Lane]:
     """Takes the free lane in which most of `names` were under way already, else an unused one, until the end."""
-    folder = home / "lanes"
     folder.mkdir(parents=True, exist_ok=True)
     wanted = set(names)
     number = 0
@@ -83,12 +83,12 @@ def lane(home: Path, root: str, names: Collection[str]) -> Iterator[Lane]:
         lanes = sorted((Lane(path) for path in folder.iterdir() if path.is_dir()), key=lambda lane: lane.path.name)
         lanes.sort(key=lambda lane: _rank(lane, root, wanted))
         for candidate in [found for found in lanes if _rank(found, root, wanted) <= 0]:
-            lock = _locked(candidate)
-            if lock is not None:
+            held = lock(candidate.path / "lock")
+            if held is not None:
                 try:
                     yield candidate
                 finally:
-                    os.close(lock)
+                    os.close(held)
                 return
         number = len(lanes)
         while (folder / f"{number}").exists():
@@ -105,13 +105,3 @@ def _rank(lane: Lane, root: str, wanted: set[str]) -> int:
     if age > _FORGOTTEN:
         return 0
     return -len((lane.unfinished(root) or set()) & wanted) or 1
-
-
-def _locked(lane: Lane) -> int | None:
-    file = os.open(lane.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(file)
-        return None
-    return file

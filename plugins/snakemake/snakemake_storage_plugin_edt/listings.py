@@ -10,11 +10,12 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from snakemake_storage_plugin_edt.query import Place
+from snakemake_storage_plugin_edt.questions import Questions
 
 if TYPE_CHECKING:
     import edt
@@ -27,6 +28,9 @@ _LONGEST = 30.0
 
 # An answer is believed this many times as long as it took, if that is more than the time to live.
 _WORTH = 1.0
+
+FOLLOWED = ("edt", "edts", "file")
+"""Storages whose links are followed: elsewhere edt cannot."""
 
 # Web servers have pages, and what looks like a listing may leave things out.
 _WEB = ("http", "https")
@@ -48,15 +52,25 @@ class _Listing:
     until: float
 
 
+@dataclass(frozen=True)
+class _Followed:
+    """What a link leads to, and how it was itself at that time."""
+
+    link: edt.Entry
+    entry: edt.Entry | None
+    until: float
+
+
 class Listings:
     """Answers for a while from what was listed. Threads may share it."""
 
-    def __init__(self, ttl: float, options: Mapping[str, Any]) -> None:
-        """`ttl` is in seconds; `options` are those by which edt reaches the storage."""
+    def __init__(self, ttl: float, options: Mapping[str, Any], retries: int) -> None:
+        """`ttl` is in seconds; `options` are those by which edt reaches the storage; see `Questions` for `retries`."""
         self._ttl = ttl
-        self._options = dict(options)
+        self._questions = Questions(options, retries)
         self._single: dict[Place, tuple[edt.Entry | None, float]] = {}
         self._listed: dict[Place, _Listing] = {}
+        self._followed: dict[Place, _Followed] = {}
         self._asked: defaultdict[Place, int] = defaultdict(int)
         self._side_by_side: defaultdict[Place, int] = defaultdict(int)
         self._unlistable: set[Place] = set()
@@ -66,7 +80,20 @@ class Listings:
         self._lock = threading.Lock()
 
     def known(self, place: Place) -> edt.Entry | Unknown | None:
-        """What is known without a look: the entry, `None` if there is none, or that nothing is known."""
+        """What is known without a look: the entry, `None` if there is none, or that nothing is known.
+
+        A link to a file has the size of the file, and the later time of both; one that leads nowhere is none.
+        """
+        told = self._told(place)
+        if isinstance(told, Unknown) or not _is_followed(place, told):
+            return told
+        followed = self._followed.get(place)
+        if followed is None or followed.link != told or time.monotonic() >= followed.until:
+            return UNKNOWN
+        return followed.entry
+
+    def _told(self, place: Place) -> edt.Entry | Unknown | None:
+        """What is known of the name itself."""
         now = time.monotonic()
         single = self._single.get(place)
         if single is not None and now < single[1]:
@@ -87,17 +114,18 @@ class Listings:
         with self._lock:
             looking = self._looking[place.parent]
         with looking:
-            known = self.known(place)
-            if not isinstance(known, Unknown):
-                return known
-            return self._look(place)
+            told = self._told(place)
+            if isinstance(told, Unknown):
+                told = self._look(place)
+        known = self.known(place)
+        return self._follow(place, told) if isinstance(known, Unknown) else known
 
     def below(self, place: Place) -> list[tuple[Place, edt.Entry]]:
         """All that lies below a place, looked up afresh; nothing if it is no directory or not there."""
         import edt
 
         try:
-            found = edt.list(place.url, recursive=True, **self._options)
+            found = self._questions.list(place, recursive=True)
         except edt.NotFoundError:
             return []
         return [(place.child(entry.path), entry) for entry in found if entry.path]
@@ -126,6 +154,7 @@ class Listings:
             # What is being asked at present may be of before.
             self._changes += 1
             self._single = {known: answer for known, answer in self._single.items() if changed.isdisjoint(_up(known))}
+            self._followed = {known: each for known, each in self._followed.items() if changed.isdisjoint(_up(known))}
             self._listed = {
                 known: listing
                 for known, listing in self._listed.items()
@@ -136,9 +165,9 @@ class Listings:
         parent = place.parent
         self._asked[parent] += 1
         if self._asked[parent] > 1 and self.is_listable(place) and self._list_near(parent):
-            known = self.known(place)
-            if not isinstance(known, Unknown):
-                return known
+            told = self._told(place)
+            if not isinstance(told, Unknown):
+                return told
         return self._stat(place)
 
     def _list_near(self, parent: Place) -> bool:
@@ -158,16 +187,16 @@ class Listings:
         import edt
 
         begun, changes = time.monotonic(), self._changes
-        url = directory.url if directory.path else directory.root
         try:
-            entries = {entry.path: entry for entry in edt.list(url, recursive=tree, **self._options) if entry.path}
+            found = self._questions.list(directory, recursive=tree)
         except edt.NotFoundError:
-            entries = {}
+            found = []
         except (edt.UnreachableError, edt.ConnectionLostError, edt.RefusedError):
             raise
         except edt.Error:
             self._unlistable.add(directory)
             return None
+        entries = {entry.path: entry for entry in found if entry.path}
         listing = _Listing(entries, tree, self._until(begun))
         with self._lock:
             if changes == self._changes:
@@ -179,7 +208,7 @@ class Listings:
 
         begun, changes = time.monotonic(), self._changes
         try:
-            entry: edt.Entry | None = edt.stat(place.url, **self._options)
+            entry: edt.Entry | None = self._questions.stat(place)
         except (edt.NotFoundError, edt.WrongTypeError):
             entry = None
         with self._lock:
@@ -187,9 +216,34 @@ class Listings:
                 self._single[place] = (entry, self._until(begun))
         return entry
 
+    def _follow(self, place: Place, told: edt.Entry | None) -> edt.Entry | None:
+        """Describes a link as Snakemake describes one of this machine: by the later time, and by what it leads to."""
+        import edt
+
+        if told is None or not _is_followed(place, told):
+            return told
+        begun, changes = time.monotonic(), self._changes
+        try:
+            size, modified_ns = self._questions.followed(place)
+        except edt.WrongTypeError:  # a directory
+            entry: edt.Entry | None = told
+        except edt.NotFoundError:
+            entry = None
+        else:
+            times = [each for each in (told.modified_ns, modified_ns) if each is not None]
+            entry = replace(told, size=size, modified_ns=max(times, default=None), mode=None)
+        with self._lock:
+            if changes == self._changes:
+                self._followed[place] = _Followed(told, entry, self._until(begun))
+        return entry
+
     def _until(self, begun: float) -> float:
         now = time.monotonic()
         return now + max(self._ttl, _WORTH * (now - begun))
+
+
+def _is_followed(place: Place, entry: edt.Entry | None) -> bool:
+    return entry is not None and entry.kind == "symlink" and place.scheme in FOLLOWED
 
 
 def _up(place: Place) -> list[Place]:

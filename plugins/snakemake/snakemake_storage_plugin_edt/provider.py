@@ -127,7 +127,7 @@ class StorageProvider(StorageProviderBase):
     @cached_property
     def listings(self) -> Listings:
         """What is known of the objects."""
-        return Listings(self.settings.stat_ttl, self.reach)
+        return Listings(self.settings.stat_ttl, self.reach, self.settings.retries)
 
     @cached_property
     def retrievals(self) -> Batcher:
@@ -138,7 +138,7 @@ class StorageProvider(StorageProviderBase):
         folder = self.settings.cache_dir and os.path.expanduser(os.path.expandvars(self.settings.cache_dir))
         cache = Cache(Path(folder), _bytes(self.settings.cache_size)) if folder else None
         home = Path(folder).absolute() if folder else self.local_prefix.absolute() / ".edt"
-        retriever = Retriever(home, cache, self.listings, self._mover)
+        retriever = Retriever(home, cache, self.listings, self._mover, self.settings.writable)
         return Batcher(retriever.carry_out, "edt-retrieve", self._is_looking)
 
     @cached_property

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from urllib.parse import quote, unquote
 
-_SERVER = ("edt", "edts")
+SERVER = ("edt", "edts")
+"""The schemes of edt servers."""
+
 _SERVICES = ("s3", "gs", "az", "http", "https", "webdav", "webdavs", "sftp", "ftp", "ftps", "file")
 _KEYS_AS_WRITTEN = ("s3", "gs", "az")
 _DEFAULT_PORT = "7632"
 
-SCHEMES = (*_SERVER, *(f"edt+{name}" for name in _SERVICES))
+SCHEMES = (*SERVER, *(f"edt+{name}" for name in _SERVICES))
 """The schemes of queries: those of edt servers, and of other services behind `edt+`, which no other plugin claims."""
 
 _SAFE = "/{}~!$&'()*+,;=:@"
@@ -50,7 +52,7 @@ class Place:
     @property
     def query(self) -> str:
         """The URL as Snakemake takes it."""
-        return self.url if self.scheme in _SERVER else f"edt+{self.url}"
+        return self.url if self.scheme in SERVER else f"edt+{self.url}"
 
     @property
     def suffix(self) -> str:
@@ -118,7 +120,7 @@ def place_of(query: str) -> Place:
         path, tail = path + tail, ""
     if not authority and scheme != "file":
         raise QueryError("it names no bucket" if scheme in _KEYS_AS_WRITTEN else "it names no host")
-    if scheme in _SERVER:
+    if scheme in SERVER:
         authority = authority.removesuffix(f":{_DEFAULT_PORT}")
     if authority in (".", ".."):
         raise QueryError(f"`{authority}` is no name of a bucket or host")

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import stat
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 
 from snakemake_storage_plugin_edt.batches import Request
-from snakemake_storage_plugin_edt.cache import Cache, beside, share
+from snakemake_storage_plugin_edt.cache import Cache, share
 from snakemake_storage_plugin_edt.lanes import Lane, lane
-from snakemake_storage_plugin_edt.listings import Listings, Unknown
-from snakemake_storage_plugin_edt.locks import Locks
+from snakemake_storage_plugin_edt.listings import FOLLOWED, Listings
+from snakemake_storage_plugin_edt.local import beside, make_room
+from snakemake_storage_plugin_edt.locks import Ground, Locks, ground
 from snakemake_storage_plugin_edt.moves import Moved, Mover
+
+# The mode of a file of which the storage keeps none.
+_MODE = 0o644
 
 # How often a batch looks whether others have fetched what it waits for, in seconds.
 _LOOK_AGAIN = 0.1
-
-# Servers whose links are followed: elsewhere edt cannot.
-_FOLLOWED = ("edt", "edts", "file")
 
 Named = dict[str, list[Request]]
 
@@ -31,10 +35,17 @@ class Retriever:
     """Brings objects to their local paths."""
 
     home: Path
-    """Where lanes and locks are: the cache directory, or below the local prefix."""
+    """Where lanes and locks are, if its file system has locks: the cache directory, or below the local prefix."""
     cache: Cache | None
     listings: Listings
     mover: Mover
+    writable: bool = False
+    """Whether what the cache shares can be written."""
+
+    @cached_property
+    def ground(self) -> Ground:
+        """Where lanes and locks are."""
+        return ground(self.home, self.mover.logger)
 
     def carry_out(self, batch: list[Request]) -> None:
         """Retrieves all of a batch: what lies below one root in one transfer."""
@@ -53,7 +64,7 @@ class Retriever:
     def _from_root(self, root: str, pending: Named) -> None:
         """Fetches what nobody else fetches, then looks after the rest: others may have brought it meanwhile."""
         while pending:
-            with Locks(self.home / "locks") as locks:
+            with Locks(self.ground.locks) as locks:
                 mine = {name: requests for name, requests in pending.items() if locks.take(requests[0].place.url)}
                 if mine:
                     self._fetch(root, mine)
@@ -76,14 +87,15 @@ class Retriever:
                 missing[name] = left
         if not missing:
             return
-        with lane(self.home, root, missing) as taken:
+        times = self._times_of_links(missing)
+        with lane(self.ground.lanes, root, missing) as taken:
             goes_on = taken.begin(root, missing)
             moved = self._move(root, missing, taken)
             if goes_on:
                 self._drop_what_is_gone(missing, moved, taken)
             # What lies inside of something else is taken out of it first.
             for name in sorted(missing, key=lambda name: -name.count("/")):
-                self._arrived(name, missing, moved, taken)
+                self._arrived(name, missing, moved, taken, times.get(name))
             if not moved.failed:
                 taken.clear()
 
@@ -95,7 +107,7 @@ class Retriever:
                 first.url, taken.data / first.path, {"": missing[first.path]}, digest=digest, fsync="none"
             )
             return Moved({first.path if name == "" else name: error for name, error in moved.failed.items()})
-        symlinks = "follow" if first.scheme in _FOLLOWED else "keep"
+        symlinks = "follow" if first.scheme in FOLLOWED else "keep"
         return self.mover.move(root, taken.data, missing, name="lane", digest=digest, fsync="none", symlinks=symlinks)
 
     def _drop_what_is_gone(self, missing: Named, moved: Moved, taken: Lane) -> None:
@@ -104,7 +116,7 @@ class Retriever:
             arrived, place = taken.data / name, requests[0].place
             if name in moved.failed or place.tail or not arrived.is_dir():
                 continue
-            symlinks = "follow" if place.scheme in _FOLLOWED else "keep"
+            symlinks = "follow" if place.scheme in FOLLOWED else "keep"
             mirrored = self.mover.move(
                 place.url, arrived, {"": requests}, selection="mirror", fsync="none", symlinks=symlinks
             )
@@ -116,7 +128,7 @@ class Retriever:
         if self.cache is None and not request.path.is_file():
             return False
         entry = self.listings.entry(request.place)
-        if entry is None or entry.kind != "file":
+        if entry is None or entry.kind == "directory":
             return False
         if self.cache is None:
             described = request.path.stat()
@@ -127,51 +139,64 @@ class Retriever:
             if found is None:
                 return False
             try:
-                _make_room(request.path)
-                share(found, request.path)
+                make_room(request.path)
+                share(found, request.path, mode=(entry.mode or _MODE) if self.writable else None)
             except OSError:
                 # Another process made room in the cache meanwhile, or fetching fails for the same reason and says so.
                 return False
         request.end()
         return True
 
-    def _arrived(self, name: str, missing: Mapping[str, list[Request]], moved: Moved, taken: Lane) -> None:
+    def _times_of_links(self, missing: Named) -> dict[str, int]:
+        """Links arrive as the files that they lead to, and count as changed when either was."""
+        entries = {
+            name: self.listings.entry(requests[0].place)
+            for name, requests in missing.items()
+            if requests[0].place.scheme in FOLLOWED and not requests[0].place.tail
+        }
+        return {
+            name: entry.modified_ns
+            for name, entry in entries.items()
+            if entry is not None and entry.kind == "symlink" and entry.modified_ns is not None
+        }
+
+    def _arrived(
+        self, name: str, missing: Mapping[str, list[Request]], moved: Moved, taken: Lane, modified_ns: int | None
+    ) -> None:
         requests, error = missing[name], moved.failed.get(name)
         if error is not None:
             for request in requests:
                 request.end(error)
             return
         arrived = taken.data / name
+        if modified_ns is not None and arrived.is_file():
+            os.utime(arrived, ns=(modified_ns, modified_ns))
+        mode = None
         if self.cache is not None and name in moved.digests and arrived.is_file():
+            mode = stat.S_IMODE(arrived.stat().st_mode) if self.writable else None
             arrived = self.cache.add(requests[0].place.url, arrived, moved.digests[name])
             shared = True
         else:
             shared = len(requests) > 1 or _is_inside(name, missing)
         for request in requests:
             try:
-                self._hand_over(arrived, request, shared=shared)
+                _hand_over(arrived, request.path, shared=shared, mode=mode)
             except OSError as failed:
                 request.end(failed)
             else:
                 request.end()
 
-    def _hand_over(self, arrived: Path, request: Request, *, shared: bool) -> None:
-        target = request.path
-        _make_room(target)
-        if arrived.is_dir():
-            _hand_over_directory(arrived, target, shared=shared)
+
+def _hand_over(arrived: Path, target: Path, *, shared: bool, mode: int | None) -> None:
+    make_room(target)
+    if arrived.is_dir():
+        _hand_over_directory(arrived, target, shared=shared)
+        return
+    if not shared:
+        with suppress(OSError):
+            arrived.replace(target)
             return
-        # The storage told the time of a link, and the file is what it leads to.
-        entry = self.listings.known(request.place)
-        told = None if entry is None or isinstance(entry, Unknown) or entry.kind != "symlink" else entry.modified_ns
-        if told is not None:
-            share(arrived, target, modified_ns=told)
-            return
-        if not shared:
-            with suppress(OSError):
-                arrived.replace(target)
-                return
-        share(arrived, target)
+    share(arrived, target, mode=mode)
 
 
 def _hand_over_directory(arrived: Path, target: Path, *, shared: bool) -> None:
@@ -182,20 +207,10 @@ def _hand_over_directory(arrived: Path, target: Path, *, shared: bool) -> None:
             shutil.copytree(arrived, part, symlinks=True)
         else:
             shutil.move(arrived, part)
-        _make_room(target)
+        make_room(target)
         part.rename(target)
     finally:
         shutil.rmtree(part, ignore_errors=True)
-
-
-def _make_room(target: Path) -> None:
-    """Makes the directory of a local path, and removes what would not give way to a file there."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if target.is_symlink():
-        target.unlink()
-    elif target.is_dir():
-        with suppress(FileNotFoundError):
-            shutil.rmtree(target)
 
 
 def _is_inside(name: str, names: Mapping[str, object]) -> bool:

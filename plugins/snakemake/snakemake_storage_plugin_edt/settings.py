@@ -1,9 +1,11 @@
 """Settings of the plugin: on the command line `--storage-edt-NAME`, in the Snakefile keyword arguments."""
 
-# No `from __future__ import annotations` here: Snakemake reads the types of the fields.
+# No `from __future__ import annotations` here: Snakemake reads the types of the fields, and older versions of it do not
+# know `str | None`.
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_storage_plugins.settings import StorageProviderSettingsBase
@@ -19,30 +21,35 @@ def _setting(help_text: str, default: Any = None, **more: Any) -> Any:
 class StorageProviderSettings(StorageProviderSettingsBase):
     """What may be set; the defaults are right for almost everyone."""
 
-    token_file: str | None = _setting(
+    token_file: Optional[str] = _setting(
         "File with the secret that is shared with the edt server; it must be there on every node that runs jobs. "
         "Default: the variable EDT_TOKEN, then the file `token` in the configuration directory of edt."
     )
-    token: str | None = _setting(
+    token: Optional[str] = _setting(
         "The shared secret itself, only through the environment. Some executors write such variables into job "
         "scripts: prefer token-file.",
         env_var=True,
         secret=True,
     )
-    known_hosts: str | None = _setting("File with the pinned identities of servers. Default: the one of the user.")
+    known_hosts: Optional[str] = _setting("File with the pinned identities of servers. Default: the one of the user.")
     plain: bool = _setting("Whether encryption may be left out beyond loopback; the server must allow it.", False)
-    cache_dir: str | None = _setting(
+    cache_dir: Optional[str] = _setting(
         "Directory of this node in which fetched inputs are kept, so that jobs on it fetch each only once. "
         "Variables such as $TMPDIR are expanded on the node. Default: none, inputs are fetched once per local "
         "storage prefix."
     )
     cache_size: str = _setting("How much the cache directory may hold, with a unit such as 500GB.", "100GB")
-    mounts: str | None = _setting(
+    writable: bool = _setting(
+        "Whether inputs from the cache directory can be written: then they are copies where the file system has no "
+        "reflinks, and not hard links. Rules with update() need it.",
+        False,
+    )
+    mounts: Optional[str] = _setting(
         "Places that this node sees as a path already: `edt://host/dir=/mnt/dir`, several with commas between. What "
         "lies there is linked and not fetched."
     )
-    max_streams: int | None = _setting("Most streams of one transfer. Default: 64; fewer where they help.", type=int)
-    limit_rate: str | None = _setting("Most bytes per second of one transfer, such as 50MB. Default: no limit.")
+    max_streams: Optional[int] = _setting("Most streams of one transfer. Default: 64; fewer where they help.", type=int)
+    limit_rate: Optional[str] = _setting("Most bytes per second of one transfer, such as 50MB. Default: no limit.")
     retries: int = _setting(
         "How often a transfer that broke off is begun again; each goes on where the last one ended.", 2
     )
@@ -77,7 +84,9 @@ def mounts_of(text: str | None) -> list[Mount]:
 
 
 def check(settings: StorageProviderSettings) -> None:
-    """Refuses settings that cannot be used, before anything is moved."""
+    """Refuses settings that cannot be used, before anything is moved; and systems whose files have no such locks."""
+    if os.name == "nt":
+        raise WorkflowError("could not use the storage edt: its plugin needs Linux or macOS; on Windows use WSL")
     mounts_of(settings.mounts)
     if settings.retries < 0 or settings.stat_ttl < 0 or settings.progress < 0:
         raise WorkflowError("could not use the settings of edt: retries, stat-ttl and progress cannot be negative")

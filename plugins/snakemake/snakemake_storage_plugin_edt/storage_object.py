@@ -24,7 +24,7 @@ from snakemake_interface_storage_plugins.storage_object import (
 )
 
 from snakemake_storage_plugin_edt.batches import Request
-from snakemake_storage_plugin_edt.cache import beside
+from snakemake_storage_plugin_edt.local import beside
 from snakemake_storage_plugin_edt.provider import StorageProvider
 from snakemake_storage_plugin_edt.query import Place, place_of
 
@@ -67,8 +67,11 @@ class StorageObject(StorageObjectRead, StorageObjectWrite, StorageObjectGlob, St
         if self.get_inventory_parent() in cache.exists_in_storage.has_inventory:
             return
         mounted = self.provider.mounted(self.place)
-        siblings = None if mounted else await self.provider.beside(lambda: self.provider.listings.siblings(self.place))
-        if siblings is None:
+        with self._explained("check"):
+            listings = self.provider.listings
+            siblings = None if mounted else await self.provider.beside(lambda: listings.siblings(self.place))
+        # A link alone does not say whether there is what it leads to.
+        if siblings is None or any(place == self.place and entry.kind == "symlink" for place, entry in siblings):
             key = self.cache_key()
             cache.exists_in_storage[key] = await self.managed_exists()
             if cache.exists_in_storage[key]:
@@ -246,7 +249,9 @@ class StorageObject(StorageObjectRead, StorageObjectWrite, StorageObjectGlob, St
         except (WorkflowError, FileOrDirectoryNotFoundError):
             raise
         except Exception as error:
-            raise WorkflowError(f"could not {verb} `{self.print_query}`: {error}") from error
+            # What edt says of its own command line.
+            said = str(error).replace(" --token-file", " --storage-edt-token-file")
+            raise WorkflowError(f"could not {verb} `{self.print_query}`: {said}") from error
 
 
 def _seconds(modified_ns: int | None) -> float:

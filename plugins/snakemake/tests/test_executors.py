@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import stat
+import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -11,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import MIB, fill
-from workflow import Workflow
+from harness import MIB, fill, wait_until
+from slurm import running
+from workflow import ENOUGH, Workflow, ended, journaled
 
 RULES = """
     rule all:
@@ -115,15 +118,80 @@ def test_a_group_of_jobs_stores_and_retrieves_together(workflow: Workflow, clust
     assert said.count("edt: 4 files") >= 3, said
 
 
-def test_slurm_runs_jobs_with_the_plugin(workflow: Workflow, scratch: Path) -> None:
-    if shutil.which("sbatch") is None or shutil.which("slurmctld") is None:
-        pytest.skip("Slurm is not installed (slurm-wlm, munge)")
+@pytest.fixture
+def slurm(scratch: Path) -> Iterator[dict[str, str]]:
+    """The environment in which the commands of a Slurm of one node find it."""
+    if missing := [name for name in ("sbatch", "slurmctld", "slurmd", "munged") if not installed(name)]:
+        pytest.skip(f"{', '.join(missing)}: not installed (Debian: slurm-wlm, munge)")
+    if os.geteuid() != 0:
+        pytest.skip("slurmctld and slurmd need the rights of root")
     pytest.importorskip("snakemake_executor_plugin_slurm")
-    from slurm import running
+    with running(scratch) as environment:
+        # The executor takes all variables of Slurm from its jobs, and so what says where the configuration is.
+        (scratch / "bin").mkdir()
+        configuration = environment["SLURM_CONF"]
+        script(scratch / "bin/srun", f'SLURM_CONF={configuration} exec {shutil.which("srun")} "$@"\n')
+        # Jobs find Snakemake as the shell of a user does who activated its environment.
+        path = (scratch / "bin", Path(sys.executable).parent, os.environ["PATH"])
+        yield {**environment, "PATH": ":".join(map(str, path))}
 
+
+def profile(scratch: Path, workflow: Workflow) -> list[str]:
+    """Options for the profile of the guide, with the paths of this test."""
+    guide = (Path(__file__).parents[3] / "docs/snakemake.md").read_text()
+    text = guide.partition("```yaml\n")[2].partition("```")[0]
+    token = scratch / "token"
+    token.write_text(workflow.server.edt.environment["EDT_TOKEN"])
+    token.chmod(0o600)
+    for ours, theirs in (
+        (workflow.server.url("data").rstrip("/"), "edt://storage.example/project"),
+        (str(token), "~/.config/edt/token"),
+        (str(scratch), "/scratch/$USER"),
+    ):
+        assert theirs in text
+        text = text.replace(theirs, ours)
+    folder = scratch / "profile"
+    folder.mkdir()
+    (folder / "config.yaml").write_text(text)
+    # Slurm is asked at once and often, and has no accounting.
+    often = ["--slurm-init-seconds-before-status-checks", "2", "--seconds-between-status-checks", "2"]
+    return ["--profile", str(folder), *often, "--slurm-status-command", "squeue", "--slurm-keep-successful-logs"]
+
+
+def test_slurm_runs_jobs_by_the_profile_of_the_guide(slurm: dict[str, str], workflow: Workflow, scratch: Path) -> None:
     fill(workflow.data / "shared.bin", 8 * MIB, 7)
     workflow.rules(RULES)
-    with running(scratch) as environment:
-        options = ["--executor", "slurm", "--jobs", "3", "--storage-edt-cache-dir", str(scratch / "cache")]
-        workflow.run(*options, environment=environment)
+    # What the node can expand, the jobs expand there.
+    (scratch / "tmp").mkdir()
+    options = profile(scratch, workflow)
+    outcome = ended(workflow.start(*options, environment={**slurm, "TMPDIR": str(scratch / "tmp")}), timeout=120)
+    said = "".join(path.read_text() for path in (workflow.folder / ".snakemake/slurm_logs").rglob("*.log"))
+    assert outcome.code == 0, outcome.log + said
     assert {(workflow.data / f"out/{n}.txt").stat().st_size for n in range(3)} == {68}
+    assert said.count("8.4 MB in ") == 1, said
+    assert "8.4 MB in " not in outcome.log, "jobs fetch on their node, not the main process"
+    assert not any((scratch / "tmp/snakemake").rglob("shared.bin"))
+
+
+def test_slurm_jobs_that_are_cancelled_go_on_where_they_were(
+    slurm: dict[str, str], workflow: Workflow, scratch: Path
+) -> None:
+    fill(workflow.data / "shared.bin", 48 * MIB, 8)
+    workflow.rules(RULES.replace("range(3)", "range(1)"))
+    (scratch / "tmp").mkdir()
+    environment = {**slurm, "TMPDIR": str(scratch / "tmp")}
+    options = profile(scratch, workflow)
+    snakemake = workflow.start(*options, "--storage-edt-limit-rate", "12MB", environment=environment)
+    lanes = scratch / "edt-cache/lanes"
+    wait_until(lambda: journaled(lanes) > ENOUGH, "some of the file arrived", 60)
+    subprocess.run(["scancel", "--full", "--signal=KILL", "1"], env={**os.environ, **slurm}, check=True)
+    assert ended(snakemake, timeout=120).code == 1
+    outcome = ended(workflow.start(*options, environment=environment), timeout=120)
+    said = "".join(path.read_text() for path in (workflow.folder / ".snakemake/slurm_logs").rglob("*.log"))
+    assert outcome.code == 0, outcome.log + said
+    assert "resumed: " in said, said
+
+
+def installed(program: str) -> bool:
+    """Whether a program is there; those of servers may lie where only root looks."""
+    return shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin") is not None

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import logging
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from snakemake_interface_common.exceptions import WorkflowError
 
+from snakemake_storage_plugin_edt import settings
 from snakemake_storage_plugin_edt.cache import Cache, share
 from snakemake_storage_plugin_edt.lanes import lane
-from snakemake_storage_plugin_edt.locks import Locks
+from snakemake_storage_plugin_edt.locks import Ground, Locks, ground
 from snakemake_storage_plugin_edt.query import QueryError, place_of
 from snakemake_storage_plugin_edt.settings import mounts_of
 
@@ -74,19 +80,55 @@ def test_a_mount_that_names_no_directory_is_refused() -> None:
         mounts_of("edt://h=/mnt")
 
 
+def test_windows_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Of the module alone: paths are made by the name of the system too.
+    monkeypatch.setattr(settings, "os", SimpleNamespace(name="nt"))
+    with pytest.raises(WorkflowError, match="Windows"):
+        settings.check(settings.StorageProviderSettings())
+
+
 def test_two_signatures_of_one_file_have_local_paths_of_their_own() -> None:
     suffixes = {place_of(f"edt+https://h/d/f?{tail}").suffix for tail in ("a/b", "a_b", "a" * 300)}
     assert len(suffixes) == 3 and all(suffix.endswith("/d/f") and len(suffix) < 60 for suffix in suffixes)
 
 
-def test_a_name_is_locked_by_one_batch_at_a_time(scratch: Path) -> None:
+@pytest.mark.parametrize("linux", [True, False])
+def test_a_name_is_locked_by_one_batch_at_a_time(scratch: Path, monkeypatch: pytest.MonkeyPatch, linux: bool) -> None:
+    if not linux:
+        monkeypatch.delattr(fcntl, "F_OFD_SETLK", raising=False)
     with Locks(scratch / "locks") as first, Locks(scratch / "locks") as second:
-        assert first.take("a") and second.take("b")
+        assert first.take("a") and first.take("a") and second.take("b")
         assert not second.take("a") and not first.take("b")
-        first.release(["a"])
+        first.close()
         assert second.take("a")
     with Locks(scratch / "locks") as third:
         assert third.take("a") and third.take("b")
+
+
+def test_a_file_system_without_locks_is_used_by_each_node_alone(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    home, logger = scratch / "shared", logging.getLogger("edt")
+    real, refused = fcntl.flock, errno.ENOLCK
+
+    def flock(file: int, operation: int) -> None:
+        if str(home) in os.readlink(f"/proc/self/fd/{file}"):
+            raise OSError(refused, os.strerror(refused))
+        real(file, operation)
+
+    assert ground(home, logger) == Ground(home, home / "lanes") and not caplog.records
+    monkeypatch.setattr(fcntl, "flock", flock)
+    found = ground(home, logger)
+    assert found == ground(home, logger)
+    assert found.lanes.parent == home and found.lanes.name.startswith("lanes-")
+    assert home not in found.locks.parents
+    assert "no locks" in caplog.text
+    assert list(home.glob("probe-*")) == []
+    shutil.rmtree(found.locks)
+    assert ground(home, logger).lanes != found.lanes, "those who do not see the same locks must not share lanes"
+    refused = errno.EIO
+    with pytest.raises(OSError, match="Input/output"):
+        ground(home, logger)
 
 
 def test_a_batch_goes_on_in_the_lane_where_it_was_interrupted(scratch: Path) -> None:
@@ -115,8 +157,9 @@ def test_the_cache_finds_a_file_by_its_state_and_shares_it(scratch: Path) -> Non
     assert cache.find("edt://h/f", 7, 1) is None and cache.find("edt://h/f", 7, None) is None
     found = cache.find("edt://h/f", 7, 1_234_567_890_123_456_789)
     assert found is not None and not found.stat().st_mode & 0o222
-    share(found, scratch / "own-time", 7_000_000_000)
-    assert (scratch / "own-time").stat().st_mtime_ns == 7_000_000_000
+    share(found, scratch / "own", mode=0o640)
+    assert (scratch / "own").stat().st_mode & 0o777 == 0o640 and not found.stat().st_mode & 0o222
+    assert (scratch / "own").stat().st_ino != found.stat().st_ino
     share(found, scratch / "local")
     assert (scratch / "local").read_text() == "content"
     assert (scratch / "local").stat().st_mtime_ns == 1_234_567_890_123_456_789

@@ -6,16 +6,19 @@ import asyncio
 import importlib
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness import Server
+from harness import Server, wait_until
 from snakemake_storage_plugin_edt import StorageObject, StorageProvider, StorageProviderSettings
 from snakemake_storage_plugin_edt.lanes import lane
+from snakemake_storage_plugin_edt.query import Place
+from snakemake_storage_plugin_edt.questions import Questions
 
 Base: Any = importlib.import_module("snakemake_interface_storage_plugins.tests").TestStorageBase
 
@@ -134,19 +137,36 @@ def test_directories_side_by_side_are_listed_together(
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Counts the calls of edt that ask a storage."""
-    import edt
-
+    """Counts the questions that are asked of a storage."""
     calls: list[str] = []
     for name in ("list", "stat"):
-        real = getattr(edt, name)
-        monkeypatch.setattr(edt, name, partial(_noted, calls, real))
+        real = getattr(Questions, name)
+        monkeypatch.setattr(Questions, name, partialmethod(_noted, calls, real))
     return calls
 
 
-def _noted(calls: list[str], real: Callable[..., Any], url: str, **options: Any) -> Any:
-    calls.append(url)
-    return real(url, **options)
+def _noted(questions: Questions, calls: list[str], real: Callable[..., Any], place: Place, **options: Any) -> Any:
+    calls.append(place.query)
+    return real(questions, place, **options)
+
+
+def test_a_session_with_a_server_is_kept_for_a_while_only(
+    provider: StorageProvider, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("snakemake_storage_plugin_edt.questions._KEPT", 0.2)
+    (server.root / "f").write_text("x")
+    before = len(established(server))
+    assert object_at(provider, server, "f").exists() and not object_at(provider, server, "g").exists()
+    assert len(established(server)) - before == 1
+    wait_until(lambda: len(established(server)) == before, "the session was closed")
+    provider.listings.forget(object_at(provider, server, "f").place)
+    assert object_at(provider, server, "f").exists()
+
+
+def established(server: Server) -> list[str]:
+    """The connections to the server that are open."""
+    lines = Path("/proc/net/tcp").read_text().splitlines()
+    return [line for line in lines if line.split()[2].endswith(f":{server.port:04X}") and line.split()[3] == "01"]
 
 
 def test_times_are_those_of_the_storage_to_the_nanosecond(provider: StorageProvider, server: Server) -> None:
@@ -201,7 +221,7 @@ def test_a_directory_holds_nothing_that_an_earlier_attempt_brought_and_is_gone(
     (server.root / "d").mkdir()
     (server.root / "d/kept").write_text("x")
     found = object_at(provider, server, "d")
-    with lane(scratch / "local" / ".edt", found.place.root, ["d"]) as earlier:
+    with lane(scratch / "local/.edt/lanes", found.place.root, ["d"]) as earlier:
         earlier.begin(found.place.root, ["d"])
         (earlier.data / "d").mkdir()
         (earlier.data / "d/gone").write_text("x")
@@ -232,6 +252,49 @@ def test_a_mounted_object_is_linked_and_not_fetched(scratch: Path, server: Serve
     assert found.exists() and found.size() == 1 and found.local_footprint() == 0
     asyncio.run(found.managed_retrieve())
     assert found.local_path().is_symlink() and found.local_path().read_text() == "x"
+
+
+def test_a_link_is_the_file_that_it_leads_to_with_the_later_time(provider: StorageProvider, server: Server) -> None:
+    root = server.root
+    (root / "content").write_text("content")
+    os.utime(root / "content", ns=(0, 1_700_000_000_000_000_001))
+    for name, target, time_ns in (("old", "content", 1_600_000_000), ("new", "content", 1_800_000_000), ("no", "x", 1)):
+        (root / name).symlink_to(target)
+        os.utime(root / name, ns=(0, time_ns * 10**9), follow_symlinks=False)
+    for name in ("old", "new"):
+        found = object_at(provider, server, name)
+        # What Snakemake takes as the time of an input that is a link of this machine.
+        later = max((root / name).lstat().st_mtime, (root / name).stat().st_mtime)
+        for _ in range(2):
+            assert found.exists() and found.size() == 7 and found.mtime() == later
+            asyncio.run(found.managed_retrieve())
+            assert found.local_path().read_text() == "content" and not found.local_path().is_symlink()
+            assert found.local_path().stat().st_mtime == later
+    assert not object_at(provider, server, "no").exists()
+
+
+def test_a_link_that_changed_is_looked_at_anew(scratch: Path, server: Server) -> None:
+    settings = StorageProviderSettings(stat_ttl=600, cache_dir=str(scratch / "cache"))
+    provider = StorageProvider(local_prefix=scratch / "local", logger=logging.getLogger("edt"), settings=settings)
+    for name in ("short", "longer"):
+        (server.root / name).write_text(name)
+    (server.root / "link").symlink_to("short")
+    found = object_at(provider, server, "link")
+    asyncio.run(found.managed_retrieve())
+    assert found.size() == 5
+    (server.root / "link").unlink()
+    (server.root / "link").symlink_to("longer")
+    asyncio.run(found.managed_retrieve())
+    assert found.local_path().read_text() == "longer" and found.size() == 6
+
+
+def test_questions_wait_for_a_server_that_is_away_for_a_moment(provider: StorageProvider, server: Server) -> None:
+    (server.root / "f").write_text("x")
+    server.kill()
+    back = threading.Timer(0.5, server.start)
+    back.start()
+    assert object_at(provider, server, "f").exists()
+    back.join()
 
 
 def test_candidates_are_queries_of_the_same_form(provider: StorageProvider, server: Server) -> None:

@@ -10,11 +10,18 @@ import sys
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 from harness import Server
 
 CORES = 4
+
+# Whether this is a recent Snakemake, and not the older one that the plugin is tested with too.
+CURRENT = tuple(map(int, version("snakemake").split(".")[:2])) >= (9, 19)
+
+# A journal of this length, in bytes, tells of more than 16 MB.
+ENOUGH = 2800
 
 
 @dataclass(frozen=True)
@@ -103,3 +110,8 @@ def ended(process: subprocess.Popen[str], timeout: float = 60) -> Outcome:
 def kill(process: subprocess.Popen[str]) -> None:
     """Ends Snakemake and all its children by SIGKILL."""
     os.killpg(process.pid, signal.SIGKILL)
+
+
+def journaled(lanes: Path) -> int:
+    """Bytes of the journals of all that is under way: about 40 for each 256 KiB that are there."""
+    return sum(path.stat().st_size for path in lanes.rglob("journal"))

@@ -27,10 +27,12 @@ class Connected(AbstractFileSystem):
 
     root_marker = "/"
     sep = "/"
+    service: str | None = None
+    """The scheme of the service, where it is no edt server."""
 
     def __init__(
         self,
-        host: str,
+        host: str = "",
         port: int | None = None,
         *,
         tls: bool = False,
@@ -45,7 +47,7 @@ class Connected(AbstractFileSystem):
         """Connects when it is first used.
 
         Args:
-            host: Name or address of the server.
+            host: Name or address of the server, or a bucket.
             port: Its port; default 7632.
             tls: Whether to encrypt even on this machine, as `edts://` does.
             connections: Ranges that are read at once, each over a connection of its own.
@@ -56,9 +58,11 @@ class Connected(AbstractFileSystem):
             listings_expiry_time: Seconds for which a listing is believed; `None` for ever.
             **options: Those of every fsspec file system, such as `use_listings_cache`.
         """
+        if not host:
+            raise ValueError("no server is named: write edt://host/path, or give host=...")
         super().__init__(listings_expiry_time=listings_expiry_time, **options)
-        self._authority = _authority(host, port)
-        self._scheme = "edts" if tls else "edt"
+        self._authority = host if self.service and port is None else _authority(host, port)
+        self._scheme = self.service or ("edts" if tls else "edt")
         self.connect_options: dict[str, Any] = {"token_file": token_file, "plain": plain, "known_hosts": known_hosts}
         self._connections = connections
         self._read_ahead = _edt.parse_size(read_ahead)
@@ -89,12 +93,18 @@ class Connected(AbstractFileSystem):
         scheme, authority, _ = place.split(path)
         if not scheme or not authority:
             return {}
+        if scheme.startswith("edt+"):
+            return {"host": authority}
         host, port = _host_and_port(authority)
         return {"host": host} | ({"port": port} if port else {}) | ({"tls": True} if scheme == "edts" else {})
 
     def unstrip_protocol(self, name: str) -> str:
         """The URL of a path."""
-        return f"{self._scheme}://{self._authority}{place.encoded(self.plain(name))}"
+        return ("edt+" if self.service else "") + self.address(name)
+
+    def address(self, name: str) -> str:
+        """The URL of a path, as `edt.copy` takes it."""
+        return f"{self._scheme}://{self._authority}{place.encoded(self.plain(name), self._scheme)}"
 
     def plain(self, path: str) -> str:
         """The path of a URL or path."""

@@ -65,12 +65,12 @@ class Moved(Listed):
 
     def fetch(self, sources: Sequence[str], target: str, callback: Callback = DEFAULT_CALLBACK) -> None:
         """Copies paths of the server to this machine in one transfer."""
-        self._transfer([self.unstrip_protocol(path) for path in sources], target, callback)
+        self._transfer([self.address(path) for path in sources], target, callback)
 
     def send(self, sources: Sequence[str], target: str, callback: Callback = DEFAULT_CALLBACK) -> None:
         """Copies paths of this machine to the server in one transfer."""
         slash = "/" if target.endswith("/") else ""
-        self._transfer(sources, self.unstrip_protocol(target).rstrip("/") + slash, callback)
+        self._transfer(sources, self.address(target).rstrip("/") + slash, callback)
         self.forget(target)
 
     def bring(self, source: str, target: str, *, replace: bool, callback: Callback = DEFAULT_CALLBACK) -> None:
@@ -79,7 +79,7 @@ class Moved(Listed):
             raise IsADirectoryError(f"could not write `{target}`: it is a directory")
         overwrite = "replace" if replace else "never"
         try:
-            self._transfer([source], self.unstrip_protocol(target), callback, overwrite=overwrite, resumable=False)
+            self._transfer([source], self.address(target), callback, overwrite=overwrite, resumable=False)
         except TransferFailed as error:
             if any(failure.kind == "already-exists" for failure in error.report.failures):
                 raise FileExistsError(str(error)) from error

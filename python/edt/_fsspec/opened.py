@@ -139,8 +139,12 @@ class WriteFile(AbstractBufferedFile):
 
     def _upload_chunk(self, final: bool = False) -> bool:
         if not final or self._folder is not None or self.buffer.tell() > SMALL:
-            with self._temporary.open("ab") as file:
-                file.write(self.buffer.getbuffer())
+            try:
+                with self._temporary.open("ab") as file:
+                    file.write(self.buffer.getbuffer())
+            except OSError as error:
+                what = f"could not gather `{self.path}`: {error.strerror}; TMPDIR names a directory with more room"
+                raise OSError(error.errno, what, str(self._temporary)) from error
             self._small = None
         else:
             self._small = self.buffer.getvalue()

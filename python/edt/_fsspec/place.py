@@ -7,7 +7,11 @@ from urllib.parse import quote, unquote
 
 from edt import _edt
 
-SCHEMES = ("edt", "edts")
+SERVICES = ("s3", "gs", "az", "http", "https", "webdav", "webdavs", "sftp", "ftp", "ftps")
+"""Other services that edt reaches. Their URLs begin with `edt+`: fsspec has file systems of its own for some."""
+
+_KEYS_AS_WRITTEN = ("s3", "gs", "az")
+_SCHEMES = ("edt", "edts", *(f"edt+{service}" for service in SERVICES))
 
 Info: TypeAlias = dict[str, Any]
 """An entry as fsspec describes it."""
@@ -15,10 +19,12 @@ Info: TypeAlias = dict[str, Any]
 
 def split(url: str) -> tuple[str | None, str | None, str]:
     """Takes a URL apart into scheme, host with port, and path; a path alone has no scheme and is not decoded."""
-    for scheme in SCHEMES:
+    for scheme in _SCHEMES:
         if url.startswith(f"{scheme}://"):
             authority, _, path = url[len(scheme) + 3 :].partition("/")
-            return scheme, authority, "/" + unquote(path)
+            if scheme in ("edt+http", "edt+https") and "?" in path:
+                raise ValueError(f"could not use a URL of `{authority}`: it has a part after `?`; use edt.copy")
+            return scheme, authority, "/" + (path if _is_as_written(scheme) else unquote(path))
         if url.startswith(f"{scheme}::"):
             return scheme, None, url[len(scheme) + 2 :]
     return None, None, url
@@ -34,9 +40,14 @@ def relative(path: str) -> str:
     return "/".join(name for name in path.split("/") if name not in ("", "."))
 
 
-def encoded(path: str) -> str:
-    """The path as it stands in a URL."""
-    return quote(whole(path), safe="/", errors="surrogateescape")
+def encoded(path: str, scheme: str) -> str:
+    """The path as it stands in a URL of a scheme."""
+    return whole(path) if _is_as_written(scheme) else quote(whole(path), safe="/", errors="surrogateescape")
+
+
+def _is_as_written(scheme: str) -> bool:
+    """Whether the path of a URL is not percent-encoded."""
+    return scheme.removeprefix("edt+") in _KEYS_AS_WRITTEN
 
 
 def parent(path: str) -> str:
