@@ -299,7 +299,7 @@ mod tests {
     use crate::options::SecretSource;
     use crate::server::{Server, ServerHandle};
 
-    const LONG: Duration = Duration::from_secs(60);
+    const LONG: Duration = Duration::from_mins(1);
 
     /// A server that takes one session.
     struct Narrow {
