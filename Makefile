@@ -8,7 +8,7 @@ SHELL := bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# The profile in which the tests of the crates are compiled.
+# The profile in which the crates are tested and linted.
 export EDT_TEST_PROFILE ?= dev
 
 RUST := Cargo.toml Cargo.lock clippy.toml $(shell find core python benchmarks/path -name '*.rs' -o -name Cargo.toml -o -name '*.bin' -o -name '*.hex' 2>/dev/null)
@@ -95,8 +95,8 @@ fmt: $(VENV)/.package
 
 lint: $(VENV)/.package $(VENV)/.simulator $(VENV)/.snakemake
 	cargo fmt --all --check
-	cargo clippy --locked --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --workspace
+	cargo clippy --locked --workspace --all-targets --profile $(EDT_TEST_PROFILE) -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --workspace --profile $(EDT_TEST_PROFILE)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(MYPY) python/edt
