@@ -67,6 +67,14 @@ pub struct Files {
     options: FilesOptions,
 }
 
+impl Drop for Files {
+    fn drop(&mut self) {
+        if let Place::Here(store) = &self.place {
+            store.tidy();
+        }
+    }
+}
+
 enum Place {
     Here(Arc<dyn Store>),
     There(Arc<Pool>),

@@ -188,6 +188,9 @@ class EdtFileSystem(Moved):
     def mv(self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **options: Any) -> None:
         """Gives a file or directory another name at the server, or moves it into a directory that is there."""
         if not isinstance(path1, str) or not isinstance(path2, str) or has_magic(path1):
+            for source in self.expand_path(path1, recursive=False):
+                for target in [path2] if isinstance(path2, str) else path2:
+                    _refuse_within(self.plain(source), self.plain(target))
             super().mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **options)
             return
         source, target = self.plain(path1), self.plain(path2)
@@ -196,12 +199,20 @@ class EdtFileSystem(Moved):
         if path2.endswith("/") or self.isdir(target):
             target = f"{target.rstrip('/')}/{place.name(source)}"
         if self.service is not None:
-            # Only edt servers rename for others.
-            super().mv(source, target, recursive=recursive or self.isdir(source), maxdepth=maxdepth, **options)
+            self._move_by_copies(source, target, maxdepth, options)
             return
         self.native.rename(relative(source), relative(target))
         self.forget(source)
         self.forget(target)
+
+
+    def _move_by_copies(self, source: str, target: str, maxdepth: int | None, options: dict[str, Any]) -> None:
+        """Copies, then removes: only edt servers rename for others. What would remove its own copies is refused."""
+        recursive = self.isdir(source)
+        _refuse_within(source, target)
+        if recursive and maxdepth is not None:
+            raise ValueError(f"`{source}` is a directory: it is moved with all that it has, and `maxdepth` does not go with that")
+        super().mv(source, target, recursive=recursive, **options)
 
 
 class EdtsFileSystem(EdtFileSystem):
@@ -304,3 +315,9 @@ def _caught(work: Callable[[_T], _R], raising: bool) -> Callable[[_T], _R | Exce
             return error
 
     return attempt
+
+
+def _refuse_within(source: str, target: str) -> None:
+    """What is moved into itself would be removed with the copies of it."""
+    if f"{target}/".startswith(f"{source.rstrip('/')}/"):
+        raise ValueError(f"`{source}` cannot be moved to `{target}`, which lies in it")

@@ -64,6 +64,12 @@ def test_objects_are_written_read_listed_moved_and_removed(bucket: str, tmp_path
     assert fs.find("/") == ["/dir/large.bin", "/other/c.txt"]
     fs.mv("/dir", "/moved", recursive=True)
     assert fs.find("/") == ["/moved/large.bin", "/other/c.txt"]
+    for below in ("/moved/new", "/moved/large.bin"):
+        with pytest.raises(ValueError, match="lies in it"):
+            fs.mv("/moved", below, recursive=True)
+    with pytest.raises(ValueError, match="maxdepth"):
+        fs.mv("/moved", "/again", maxdepth=1)
+    assert fs.find("/moved") == ["/moved/large.bin"]
     fs.rm("/moved", recursive=True)
     assert not fs.exists("/moved/large.bin") and fs.cat("/other/c.txt") == b"small"
 

@@ -48,20 +48,15 @@ fn replaced_mode(store: &dyn Store, path: &RelativePath, overwrite: Overwrite) -
     there.filter(|entry| entry.kind == EntryKind::File).and_then(|entry| entry.mode)
 }
 
-/// Makes a file, has it filled, and brings it to its name; leaves nothing else behind.
+/// Makes a file, has it filled, and brings it to its name; nothing else is left behind once the store was tidied.
 fn bring(store: &dyn Store, new: NewFile, fill: impl FnOnce(&dyn Writer) -> Result<()>) -> Result<()> {
-    let brought = store.create(&new).and_then(|writer| match fill(&*writer) {
-        Ok(()) => {
-            let (metadata, overwrite) = (new.metadata, new.overwrite);
-            publish(store, Publication { metadata, overwrite, ..Publication::of(writer) })
-        }
-        Err(error) => {
-            writer.abort();
-            Err(error)
-        }
-    });
-    store.tidy();
-    brought
+    let writer = store.create(&new)?;
+    if let Err(error) = fill(&*writer) {
+        writer.abort();
+        return Err(error);
+    }
+    let (metadata, overwrite) = (new.metadata, new.overwrite);
+    publish(store, Publication { metadata, overwrite, ..Publication::of(writer) })
 }
 
 fn move_bytes(reader: &dyn Reader, writer: &dyn Writer, go_on: GoOn<'_>) -> Result<u64> {
@@ -105,6 +100,7 @@ mod tests {
             write(&store, &path("a"), b"alpha", Overwrite::Replace, &|| Ok(())).unwrap();
             assert!(write(&store, &path("a"), b"beta", Overwrite::Never, &|| Ok(())).is_err());
             copy(&store, &path("a"), &path("b"), Overwrite::Replace, &|| Ok(())).unwrap();
+            store.tidy();
             let mut names: Vec<_> = std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
             names.sort();
             assert_eq!(names, ["a", "b"]);
@@ -120,6 +116,7 @@ mod tests {
             let written = write(&store, &path("a"), b"new", Overwrite::Replace, &lost);
             let copied = copy(&store, &path("a"), &path("b"), Overwrite::Replace, &lost);
             assert_eq!([written, copied].map(|done| done.unwrap_err().kind()), [ErrorKind::ConnectionLost; 2]);
+            store.tidy();
             assert_eq!(std::fs::read(place.path().join("a")).unwrap(), b"old");
             assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1);
         }
@@ -137,6 +134,7 @@ mod tests {
                     for turn in 0..300 {
                         let name = path(&format!("{number}/{turn}"));
                         write(&*store, &name, b"x", Overwrite::Replace, &|| Ok(())).unwrap();
+                        store.tidy();
                     }
                 });
             }

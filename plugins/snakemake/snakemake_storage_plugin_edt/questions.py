@@ -30,6 +30,7 @@ class Questions:
         self._options = dict(options)
         self._retries = retries
         self._sessions: dict[str, tuple[_edt.Files, float]] = {}
+        self._connecting: dict[str, threading.Lock] = {}
         self._reaper: threading.Timer | None = None
         self._lock = threading.Lock()
 
@@ -71,11 +72,16 @@ class Questions:
         from edt import _edt
 
         with self._lock:
-            known = self._sessions.get(root)
+            connecting = self._connecting.setdefault(root, threading.Lock())
+        # Whoever asks another server does not wait for this one.
+        with connecting:
+            with self._lock:
+                known = self._sessions.get(root)
             files = known[0] if known else _edt.Files(root, self._options, _AT_ONCE - 1, 0)
-            self._sessions[root] = (files, time.monotonic())
-            if self._reaper is None:
-                self._wake_later()
+            with self._lock:
+                self._sessions[root] = (files, time.monotonic())
+                if self._reaper is None:
+                    self._wake_later()
         return files
 
     def _wake_later(self) -> None:

@@ -113,7 +113,7 @@ class Connected(AbstractFileSystem):
     @property
     def fsid(self) -> str:
         """The server."""
-        return f"edt-{self._authority}"
+        return f"{self._scheme}-{self._authority}"
 
     def at_once(self, work: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
         """Does work on several items at once, as many as there are connections; the first error ends it."""

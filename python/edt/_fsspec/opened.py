@@ -93,6 +93,8 @@ class ReadFile(AbstractBufferedFile):
     def close(self) -> None:
         """Lets go of what was read ahead."""
         super().close()
+        if self._native is not None and self._process != os.getpid():
+            ABANDONED.append(self._native)
         self._native = None
         self._block = (0, b"")
 

@@ -158,7 +158,7 @@ impl Store for LocalStore {
     fn open(&self, path: &RelativePath) -> Result<Box<dyn Reader>> {
         let local = self.checked(path)?;
         let follow = if path.is_root() { Symlinks::Follow } else { self.symlinks };
-        let opened = self.root.seen(&local, follow).and_then(|seen| seen.open()).map_err(open_error);
+        let opened = self.root.open_seen(&local, follow).map_err(open_error);
         let file = opened.map_err(|error| self.failed("open", path, &error))?;
         let reader = LocalReader::new(file, path.clone(), self.show(path));
         let entry = reader.stat()?;

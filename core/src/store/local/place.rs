@@ -222,7 +222,7 @@ fn flags(flags: rustix::fs::OFlags) -> i32 {
 }
 
 #[cfg(unix)]
-fn read_flags(symlinks: Symlinks) -> i32 {
+pub(super) fn read_flags(symlinks: Symlinks) -> i32 {
     use rustix::fs::OFlags;
     flags(if symlinks == Symlinks::Follow { OFlags::NONBLOCK } else { OFlags::NONBLOCK | OFlags::NOFOLLOW })
 }

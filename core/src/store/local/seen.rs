@@ -10,6 +10,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::facts::{Facts, Found, Kind};
+#[cfg(target_os = "linux")]
+use super::place::read_flags;
 use super::place::{Mode, Place};
 use super::staging;
 use super::written::is_link_in_the_way;
@@ -66,6 +68,28 @@ impl Place {
             return self.unlinked(Cow::Owned(self.resolve(path)?));
         }
         Ok(seen)
+    }
+
+    /// Opens a file to read that a path leads to, with a link at its end followed if told to.
+    pub(super) fn open_seen(&self, path: &Path, symlinks: Symlinks) -> io::Result<File> {
+        #[cfg(target_os = "linux")]
+        if let Some(file) = self.open_at_once(path) {
+            return Ok(file);
+        }
+        self.seen(path, symlinks)?.open()
+    }
+
+    /// Opens a file by one call that goes through no link; `None` where that is not possible, for whatever reason.
+    #[cfg(target_os = "linux")]
+    fn open_at_once(&self, path: &Path) -> Option<File> {
+        use rustix::fs::{Mode, OFlags, ResolveFlags};
+        let Self::Confined(root) = self else { return None };
+        if path.as_os_str().is_empty() || staging::leads_into(path) {
+            return None;
+        }
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::from_bits_retain(read_flags(Symlinks::Keep).cast_unsigned());
+        let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
+        rustix::fs::openat2(root, path, flags, Mode::empty(), resolve).ok().map(File::from)
     }
 
     /// The entry of a path that leads through no link.

@@ -143,6 +143,11 @@ impl Lane {
         output
     }
 
+    /// Whether this process made it.
+    pub(super) fn is_own(&self) -> bool {
+        self.0.as_ref().is_none_or(Driven::is_own)
+    }
+
     /// Takes the connection whose content is read straight from it.
     pub(super) fn straight(&mut self) -> Option<Connection> {
         self.0.as_mut()?.straight.take()

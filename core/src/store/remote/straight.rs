@@ -50,8 +50,10 @@ pub(super) struct Connection {
     scheme: Scheme,
     authority: Authority,
     io: Io,
-    /// Bytes of the content that came with its head.
+    /// Bytes that came with the head.
     ahead: Bytes,
+    /// Bytes of the content that were not read yet.
+    left: u64,
     /// Whether the server takes another request when the content was read.
     lasting: bool,
 }
@@ -89,13 +91,13 @@ pub(super) async fn ask(carrier: &Carrier, request: &http::request::Parts) -> Op
     };
     let (mut response, mut connection) = exchange(io, plain(request)?).await.ok()?;
     let status = response.status();
-    if is_straight(status, response.headers()) {
+    if let Some(left) = straight_length(status, response.headers()) {
         let ahead = read_ahead(response.body_mut()).await;
         let (head, _) = response.into_parts();
         let http1::Parts { io, read_buf, .. } = connection.into_parts();
         let lasting = head.version == Version::HTTP_11 && !closes(&head.headers);
         let ahead = joined(ahead, read_buf);
-        *carrier.0.lock() = Some(Connection { scheme, authority, io, ahead, lasting });
+        *carrier.0.lock() = Some(Connection { scheme, authority, io, ahead, left, lasting });
         return Some(Response::from_parts(head, Bytes::new()));
     }
     if !status.is_client_error() && !status.is_server_error() {
@@ -107,13 +109,18 @@ pub(super) async fn ask(carrier: &Carrier, request: &http::request::Parts) -> Op
 }
 
 impl Connection {
-    /// Reads bytes of the content, as many as there are; none at the end of the connection.
+    /// Reads bytes of the content, as many as there are; none at its end, and none if the connection ends before.
     pub(super) async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.ahead.is_empty() {
-            return std::future::poll_fn(|cx| self.poll_read(cx, buffer)).await;
-        }
-        let count = self.ahead.len().min(buffer.len());
-        self.ahead.copy_to_slice(&mut buffer[..count]);
+        let most = usize::try_from(self.left).map_or(buffer.len(), |left| left.min(buffer.len()));
+        let buffer = &mut buffer[..most];
+        let count = if self.ahead.is_empty() {
+            std::future::poll_fn(|cx| self.poll_read(cx, buffer)).await?
+        } else {
+            let count = self.ahead.len().min(buffer.len());
+            self.ahead.copy_to_slice(&mut buffer[..count]);
+            count
+        };
+        self.left -= count as u64;
         Ok(count)
     }
 
@@ -125,7 +132,7 @@ impl Connection {
 
     /// Whether another request may be made when all of the content was read.
     pub(super) fn lasts(&self) -> bool {
-        self.lasting && self.ahead.is_empty()
+        self.lasting && self.left == 0 && self.ahead.is_empty()
     }
 
     /// Goes on with it, unless the server has closed it or sent what nobody asked for.
@@ -196,11 +203,12 @@ async fn exchange(io: Io, request: Request<String>) -> io::Result<(Response<Inco
     Ok((response, connection))
 }
 
-/// Whether an answer is content of a known length, as it is kept.
-fn is_straight(status: StatusCode, headers: &HeaderMap) -> bool {
-    matches!(status, StatusCode::OK | StatusCode::PARTIAL_CONTENT)
-        && headers.contains_key(CONTENT_LENGTH)
-        && !headers.contains_key(TRANSFER_ENCODING)
+/// The length of an answer's content, if that is known and the content as it is kept.
+fn straight_length(status: StatusCode, headers: &HeaderMap) -> Option<u64> {
+    if !matches!(status, StatusCode::OK | StatusCode::PARTIAL_CONTENT) || headers.contains_key(TRANSFER_ENCODING) {
+        return None;
+    }
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 fn closes(headers: &HeaderMap) -> bool {
@@ -374,5 +382,51 @@ mod tests {
         ] {
             assert_eq!(host(&uri.parse().unwrap()).as_deref(), Some(expected), "{uri}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// What is read of an answer, and whether its connection may be used again.
+    fn read(answer: &'static [u8]) -> (Vec<u8>, bool) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let uri = format!("http://{}/object", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            assert!(socket.read(&mut [0; 4096]).unwrap() > 0);
+            socket.write_all(answer).unwrap();
+            socket
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let found = runtime.block_on(async {
+            let (request, ()) = Request::get(uri).body(()).unwrap().into_parts();
+            let carrier = Carrier::default();
+            ask(&carrier, &request).await.unwrap();
+            let (mut connection, mut content, mut buffer) = (carrier.take().unwrap(), Vec::new(), [0; 3]);
+            loop {
+                match connection.read(&mut buffer).await.unwrap() {
+                    0 => return (content, connection.lasts()),
+                    count => content.extend_from_slice(&buffer[..count]),
+                }
+            }
+        });
+        drop(server.join().unwrap());
+        found
+    }
+
+    #[test]
+    fn content_ends_where_the_answer_says_though_the_connection_stays_open() {
+        let answer = b"HTTP/1.1 206 Partial Content\r\ncontent-length: 8\r\ncontent-range: bytes 0-7/8\r\n\r\nabcdefgh";
+        assert_eq!(read(answer), (b"abcdefgh".to_vec(), true));
+    }
+
+    #[test]
+    fn what_follows_the_content_is_not_of_it_and_ends_the_connection() {
+        assert_eq!(read(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nabcdefgh"), (b"abcd".to_vec(), false));
     }
 }

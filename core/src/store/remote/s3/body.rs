@@ -119,7 +119,9 @@ impl Drop for Download {
     fn drop(&mut self) {
         let unread = self.content.left > 0;
         match std::mem::replace(&mut self.content.source, Source::Pieces(ByteStream::default(), Bytes::new())) {
-            Source::Straight(connection) if !unread && connection.lasts() => self.lane.keep(connection),
+            // What `fork` left of it in another process must not be touched.
+            Source::Straight(connection) if !self.lane.is_own() => std::mem::forget(connection),
+            Source::Straight(connection) if connection.lasts() => self.lane.keep(connection),
             Source::Pieces(..) if unread => self.lane.close(),
             _ => {}
         }
