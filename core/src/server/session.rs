@@ -50,14 +50,14 @@ fn choose(chosen: &mut Choice, names: &[ByteVec]) -> Result<()> {
 impl Shared {
     /// Serves one caller until it leaves, its transfer ends, or the server does.
     pub(super) fn session(&self, session: &ControlSession) -> Result<()> {
-        let served = self.serve(session);
+        let served = self.attend(session);
         if self.writable().is_ok() {
             self.store.tidy();
         }
         served
     }
 
-    fn serve(&self, session: &ControlSession) -> Result<()> {
+    fn attend(&self, session: &ControlSession) -> Result<()> {
         self.registry.add(session.session);
         tracing::info!(peer = %session.peer, "a session began");
         let control = &session.control;

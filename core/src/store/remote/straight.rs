@@ -266,7 +266,7 @@ mod tests {
     const LENGTH: usize = 300_000;
 
     fn byte(offset: usize) -> u8 {
-        (offset % 251) as u8
+        u8::try_from(offset % 251).unwrap()
     }
 
     /// A server that answers each request of a connection with the next of `answers`, closes it behind the last, and counts connections.
@@ -383,14 +383,6 @@ mod tests {
             assert_eq!(host(&uri.parse().unwrap()).as_deref(), Some(expected), "{uri}");
         }
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::{Read as _, Write as _};
-    use std::net::TcpListener;
-
-    use super::*;
 
     /// What is read of an answer, and whether its connection may be used again.
     fn read(answer: &'static [u8]) -> (Vec<u8>, bool) {
@@ -402,8 +394,7 @@ mod tests {
             socket.write_all(answer).unwrap();
             socket
         });
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let found = runtime.block_on(async {
+        let found = block_on(async {
             let (request, ()) = Request::get(uri).body(()).unwrap().into_parts();
             let carrier = Carrier::default();
             ask(&carrier, &request).await.unwrap();

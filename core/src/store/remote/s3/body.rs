@@ -34,7 +34,7 @@ enum Source {
     /// From the client, in pieces of which one may be given out in part.
     Pieces(ByteStream, Bytes),
     /// Straight from its connection.
-    Straight(Connection),
+    Straight(Box<Connection>),
 }
 
 impl Download {
@@ -52,7 +52,7 @@ impl Download {
             return Err(another_range(&what, range));
         }
         let source = match straight {
-            Some(connection) => Source::Straight(connection),
+            Some(connection) => Source::Straight(Box::new(connection)),
             None => Source::Pieces(answer.body, Bytes::new()),
         };
         let content = Content { what, source, left: range.end - range.start };
@@ -121,7 +121,7 @@ impl Drop for Download {
         match std::mem::replace(&mut self.content.source, Source::Pieces(ByteStream::default(), Bytes::new())) {
             // What `fork` left of it in another process must not be touched.
             Source::Straight(connection) if !self.lane.is_own() => std::mem::forget(connection),
-            Source::Straight(connection) if connection.lasts() => self.lane.keep(connection),
+            Source::Straight(connection) if connection.lasts() => self.lane.keep(*connection),
             Source::Pieces(..) if unread => self.lane.close(),
             _ => {}
         }
