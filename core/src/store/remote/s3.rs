@@ -172,7 +172,7 @@ impl Objects for S3 {
         let part = (range != (0..object.size)).then(|| format!("bytes={}-{}", range.start, range.end - 1));
         let mut lane = Lane::take()?;
         let carrier = (range.end - range.start >= straight::FROM).then(|| Carrier::new(lane.straight()));
-        let carried = carrier.clone();
+        let sent = carrier.clone();
         let request = self
             .client
             .get_object()
@@ -185,7 +185,7 @@ impl Objects for S3 {
             // By its own option the SDK would compute the checksum too.
             .mutate_request(move |request| {
                 request.headers_mut().insert("x-amz-checksum-mode", "ENABLED");
-                if let Some(carrier) = &carried {
+                if let Some(carrier) = &sent {
                     request.add_extension(carrier.clone());
                 }
             });

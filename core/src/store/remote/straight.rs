@@ -258,7 +258,7 @@ mod tests {
     const LENGTH: usize = 300_000;
 
     fn byte(offset: usize) -> u8 {
-        (offset % 251) as u8
+        u8::try_from(offset % 251).unwrap()
     }
 
     /// A server that answers each request of a connection with the next of `answers`, closes it behind the last, and counts connections.

@@ -34,7 +34,7 @@ enum Source {
     /// From the client, in pieces of which one may be given out in part.
     Pieces(ByteStream, Bytes),
     /// Straight from its connection.
-    Straight(Connection),
+    Straight(Box<Connection>),
 }
 
 impl Download {
@@ -52,7 +52,7 @@ impl Download {
             return Err(another_range(&what, range));
         }
         let source = match straight {
-            Some(connection) => Source::Straight(connection),
+            Some(connection) => Source::Straight(Box::new(connection)),
             None => Source::Pieces(answer.body, Bytes::new()),
         };
         let content = Content { what, source, left: range.end - range.start };
@@ -119,7 +119,7 @@ impl Drop for Download {
     fn drop(&mut self) {
         let unread = self.content.left > 0;
         match std::mem::replace(&mut self.content.source, Source::Pieces(ByteStream::default(), Bytes::new())) {
-            Source::Straight(connection) if !unread && connection.lasts() => self.lane.keep(connection),
+            Source::Straight(connection) if !unread && connection.lasts() => self.lane.keep(*connection),
             Source::Pieces(..) if unread => self.lane.close(),
             _ => {}
         }
