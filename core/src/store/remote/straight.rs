@@ -113,7 +113,9 @@ impl Connection {
     pub(super) async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let most = usize::try_from(self.left).map_or(buffer.len(), |left| left.min(buffer.len()));
         let buffer = &mut buffer[..most];
-        let count = if self.ahead.is_empty() {
+        let count = if most == 0 {
+            0
+        } else if self.ahead.is_empty() {
             std::future::poll_fn(|cx| self.poll_read(cx, buffer)).await?
         } else {
             let count = self.ahead.len().min(buffer.len());
