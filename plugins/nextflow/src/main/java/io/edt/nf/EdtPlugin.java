@@ -8,9 +8,12 @@ import org.pf4j.PluginWrapper;
 
 /** Adds the file system; the rest are extensions that Nextflow finds by itself. */
 public final class EdtPlugin extends BasePlugin {
+    private final PluginWrapper plugin;
+
     /** Called by Nextflow. */
     public EdtPlugin(PluginWrapper wrapper) {
         super(wrapper);
+        plugin = wrapper;
     }
 
     /** There is no session and no configuration yet: nothing else can be done here. */
@@ -23,12 +26,12 @@ public final class EdtPlugin extends BasePlugin {
 
     /** Versions of Nextflow that know no scopes of plugins would log a failure each time that they look for extensions. */
     private void addMissing() {
-        ClassLoader loader = getWrapper().getPluginClassLoader();
+        ClassLoader loader = plugin.getPluginClassLoader();
         try {
             Class.forName("nextflow.config.spec.ConfigScope", false, loader);
         } catch (ClassNotFoundException error) {
             if (loader instanceof PluginClassLoader) {
-                ((PluginClassLoader) loader).addFile(getWrapper().getPluginPath().resolve("missing").toFile());
+                ((PluginClassLoader) loader).addFile(plugin.getPluginPath().resolve("missing").toFile());
             }
         }
     }
