@@ -47,9 +47,8 @@ public final class EdtExtension extends PluginExtensionPoint {
         if (!(path instanceof EdtPath)) {
             return "ln -s " + EdtPathFactory.quoted(path.toString()) + " " + EdtPathFactory.quoted(named((Path) path, name));
         }
-        String token = Engine.settings().engine.get("tokenFile");
-        return "edt cp --quiet " + (token == null ? "" : "--token-file " + EdtPathFactory.quoted(token) + " ")
-                + EdtPathFactory.quoted(((EdtPath) path).place().endpoint()) + " " + EdtPathFactory.quoted(named((Path) path, name));
+        String source = EdtPathFactory.quoted(((EdtPath) path).place().endpoint());
+        return EdtPathFactory.copying() + " " + source + " " + EdtPathFactory.quoted(named((Path) path, name));
     }
 
     private static String named(Path path, Object name) {

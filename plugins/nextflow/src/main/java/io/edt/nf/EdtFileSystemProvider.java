@@ -36,17 +36,31 @@ import nextflow.file.FileSystemTransferAware;
 
 /** The provider of the scheme `edt`, and of all that edt claims besides. */
 public final class EdtFileSystemProvider extends FileSystemProvider implements FileSystemTransferAware {
+    /** Nextflow takes the `?` of an address for a pattern, unless its provider says that it is of the web. */
+    private static final EdtFileSystemProvider WEB = new EdtFileSystemProvider("https");
+
     private final Map<String, EdtFileSystem> systems = new ConcurrentHashMap<>();
+    private final String scheme;
+
+    /** Called by Nextflow. */
+    public EdtFileSystemProvider() {
+        this("edt");
+    }
+
+    private EdtFileSystemProvider(String scheme) {
+        this.scheme = scheme;
+    }
 
     /** The path of a place. */
     EdtPath path(Place place) {
-        EdtFileSystem system = systems.computeIfAbsent(place.shownRoot(), root -> new EdtFileSystem(this, place));
+        EdtFileSystemProvider provider = place.isWeb() ? WEB : this;
+        EdtFileSystem system = systems.computeIfAbsent(place.shownRoot(), root -> new EdtFileSystem(provider, place));
         return new EdtPath(system, place.path, true, place.tail);
     }
 
     @Override
     public String getScheme() {
-        return "edt";
+        return scheme;
     }
 
     @Override

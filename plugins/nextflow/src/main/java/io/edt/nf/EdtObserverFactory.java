@@ -22,6 +22,9 @@ public final class EdtObserverFactory implements TraceObserverFactory {
 
     @Override
     public Collection<TraceObserver> create(Session session) {
+        if (!Engine.settings().engine.isEmpty()) {
+            Engine.get();
+        }
         int transfers = Engine.settings().transfers;
         widenStaging(session, transfers);
         widenPublishing(session, transfers);

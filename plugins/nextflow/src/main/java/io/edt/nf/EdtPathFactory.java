@@ -10,14 +10,7 @@ import nextflow.plugin.Priority;
 /** Asked before the factories of Nextflow, because `edt.schemes` may claim what they would take. */
 @Priority(-10)
 public final class EdtPathFactory extends FileSystemPathFactory {
-    private static final String UPLOAD = "nxf_edt_upload() {\n"
-            + "    local name\n"
-            + "    IFS=$'\\n'\n"
-            + "    for name in $(eval \"ls -1d $1\"); do\n"
-            + "        edt cp --quiet \"$name\" \"$2/$name\" || return $?\n"
-            + "    done\n"
-            + "    unset IFS\n"
-            + "}\n";
+    private static final String UPLOAD = "nxf_edt_upload() {\n    %s \"$1\" \"$2/$1\"\n}\n";
 
     @Override
     protected Path parseUri(String uri) {
@@ -37,16 +30,35 @@ public final class EdtPathFactory extends FileSystemPathFactory {
 
     @Override
     protected String getBashLib(Path target) {
-        return target instanceof EdtPath ? UPLOAD : null;
+        return target instanceof EdtPath ? String.format(UPLOAD, copying()) : null;
     }
 
     @Override
     protected String getUploadCmd(String source, Path target) {
-        return target instanceof EdtPath ? "nxf_edt_upload " + quoted(source) + " " + quoted(((EdtPath) target).place().endpoint()) : null;
+        // The source is a variable of the script that calls.
+        return target instanceof EdtPath
+                ? "nxf_edt_upload \"" + source + "\" " + quoted(((EdtPath) target).place().endpoint())
+                : null;
     }
 
     static EdtFileSystemProvider provider() {
         return FileHelper.getOrInstallProvider(EdtFileSystemProvider.class);
+    }
+
+    /** The command that copies on a node, as the settings reach servers. */
+    static String copying() {
+        Map<String, String> settings = Engine.settings().engine;
+        StringBuilder command = new StringBuilder("edt cp --quiet");
+        if (settings.containsKey("tokenFile")) {
+            command.append(" --token-file ").append(quoted(settings.get("tokenFile")));
+        }
+        if (settings.containsKey("knownHosts")) {
+            command.append(" --known-hosts ").append(quoted(settings.get("knownHosts")));
+        }
+        if ("true".equals(settings.get("plain"))) {
+            command.append(" --plain");
+        }
+        return command.toString();
     }
 
     static String quoted(String text) {

@@ -30,11 +30,11 @@ final class Engine {
         T of(long handle) throws EdtException;
     }
 
-    private Engine(Settings settings) throws EdtException {
+    private Engine(Settings settings) {
         this.settings = settings;
         Fields fields = new Fields();
         settings.engine.forEach((name, value) -> fields.add(name).add(value));
-        handle = Native.open(fields.bytes());
+        handle = opened(fields);
         listings = new Listings(this, settings.statMillis);
         tally = new Tally(settings.progressSeconds);
         downloads = new Downloads(this);
@@ -42,7 +42,16 @@ final class Engine {
         Runtime.getRuntime().addShutdownHook(new Thread(tally::end, "edt-end"));
     }
 
-    static synchronized Engine get() throws EdtException {
+    /** A mistake in the configuration is none of a file: Nextflow must not take it for one that is missing. */
+    private static long opened(Fields settings) {
+        try {
+            return Native.open(settings.bytes());
+        } catch (EdtException error) {
+            throw new IllegalArgumentException(error.getMessage(), error);
+        }
+    }
+
+    static synchronized Engine get() {
         if (one == null) {
             one = new Engine(settings());
         }
