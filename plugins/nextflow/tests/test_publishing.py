@@ -70,7 +70,10 @@ def test_outputs_are_published_as_the_mode_says(server: Server, pipeline: Pipeli
     folder = {"e/a.txt": "one", "link": "one", "one": ""}
     assert texts(server.root / "out") == expected("one", "one", folder)
     made = next(pipeline.work.glob("??/*/a.txt"))
-    assert any((server.root / "out" / name / "a.txt").stat().st_mtime_ns == made.stat().st_mtime_ns for name in ("copied", "kept", "replaced"))
+    assert any(
+        (server.root / "out" / name / "a.txt").stat().st_mtime_ns == made.stat().st_mtime_ns
+        for name in ("copied", "kept", "replaced")
+    )
 
     times = {name: (server.root / "out" / name / "a.txt").stat().st_ctime_ns for name in ("copied", "kept")}
     pipeline.run(script, "-resume")

@@ -57,24 +57,7 @@ def test_what_is_mounted_is_linked(server: Server, pipeline: Pipeline) -> None:
 
 
 class Web(http.server.SimpleHTTPRequestHandler):
-    """A web server whose file `cut` ends early each time."""
-
-    def do_GET(self) -> None:
-        if not self.path.startswith("/cut"):
-            super().do_GET()
-            return
-        self.send_response(200)
-        self.send_header("Content-Length", str(2 * MIB))
-        self.end_headers()
-        self.wfile.write(b"x" * MIB)
-
-    def do_HEAD(self) -> None:
-        if not self.path.startswith("/cut"):
-            super().do_HEAD()
-            return
-        self.send_response(200)
-        self.send_header("Content-Length", str(2 * MIB))
-        self.end_headers()
+    """A web server."""
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Says nothing."""

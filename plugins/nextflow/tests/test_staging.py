@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,8 +36,6 @@ workflow {{ check(Channel.of(file('{url}'))) | view {{ 'sum ' + it.split(' ')[0]
 
 def digest(path: Path) -> str:
     """The digest of a file."""
-    import hashlib
-
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -66,7 +65,8 @@ workflow {
     println "time ${file(base + 'one file.txt').lastModified()}"
     println "deep ${files(base + 'folder/**.txt').collect { it.name }.sort()}"
     println "any ${files(base + 'many/f?.txt').size()}"
-    kinds(file(base + 'one file.txt'), folder, Channel.fromPath(base + 'many/f*.txt').collect(sort: true), file(base + 'one file.txt'))
+    one = file(base + 'one file.txt')
+    kinds(one, folder, Channel.fromPath(base + 'many/f*.txt').collect(sort: true), one)
     kinds.out.out.view { 'told ' + it.trim().replace('\\n', ',') }
     after(kinds.out.kept)
 }
@@ -165,7 +165,8 @@ process one {{ input: path x
     output: stdout
     script: "cat $x | wc -c" }}
 workflow {{
-    one(Channel.fromPath('{url}*').map {{ edtPrefetch(it) }}) | map {{ it.trim().toInteger() }} | sum | view {{ 'sum ' + it }}
+    one(Channel.fromPath('{url}*').map {{ edtPrefetch(it) }})
+    one.out.map {{ it.trim().toInteger() }}.sum().view {{ 'sum ' + it }}
 }}
 """
     run = pipeline.run(script.format(url=server.url("many/")))
