@@ -76,9 +76,10 @@ def web(scratch: Path) -> Iterator[str]:
 
 def test_files_of_web_servers_are_staged_too(pipeline: Pipeline, web: str) -> None:
     pipeline.configure("edt.schemes = ['http']")
-    run = pipeline.run(ONE.format(url=f"{web}whole%20file?version=1"))
-    assert run.lines("told ")[0].startswith(str(3 * MIB))
-    assert run.staged() == 1
+    script = ONE.replace("file('{url}')", "file('{url}'), file('edt+{url}')")
+    run = pipeline.run(script.format(url=f"{web}whole%20file?version=1"))
+    assert [line.split()[0] for line in run.lines("told ")] == 2 * [str(3 * MIB)]
+    assert run.staged() == 2
 
 
 def test_a_task_can_fetch_for_itself_and_keep_its_results_there(server: Server, pipeline: Pipeline) -> None:

@@ -65,6 +65,7 @@ workflow {
     println "time ${file(base + 'one file.txt').lastModified()}"
     println "deep ${files(base + 'folder/**.txt').collect { it.name }.sort()}"
     println "any ${files(base + 'many/f?.txt').size()}"
+    Channel.fromFilePairs(base + 'pairs/p_{1,2}.txt').view { name, pair -> "pair $name ${pair*.name}" }
     one = file(base + 'one file.txt')
     kinds(one, folder, Channel.fromPath(base + 'many/f*.txt').collect(sort: true), one)
     kinds.out.out.view { 'told ' + it.trim().replace('\\n', ',') }
@@ -79,6 +80,8 @@ def test_files_directories_and_patterns_arrive_and_nothing_is_done_twice(server:
         "one file.txt": "one\n",
         "folder/a.txt": "a\n",
         "folder/deep/b.txt": "b\n",
+        "pairs/p_1.txt": "1",
+        "pairs/p_2.txt": "2",
         **{f"many/f{number}.txt": f"{number}\n" for number in range(3)},
     }.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -93,6 +96,7 @@ def test_files_directories_and_patterns_arrive_and_nothing_is_done_twice(server:
     assert run.lines("time ") == [str(OLD_NS // 1_000_000)]
     assert run.lines("deep ") == ["[a.txt, b.txt]"]
     assert run.lines("any ") == ["3"]
+    assert run.lines("pair ") == ["p [p_1.txt, p_2.txt]"]
     assert "Exception" not in run.log
     arrived = next(path for path in pipeline.staged() if path.name == "one file.txt")
     assert arrived.stat().st_mtime_ns == OLD_NS
@@ -173,4 +177,4 @@ workflow {{
     assert run.lines("sum ") == ["60000"]
     assert "60 files were fetched ahead" in run.out
     assert run.staged() == 60
-    assert not list((pipeline.work / ".edt").glob("ahead-*"))
+    assert not list((pipeline.work / ".edt" / "ahead").iterdir())

@@ -7,6 +7,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.nio.file.attribute.BasicFileAttributes;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.LinkedHashMap;
@@ -15,6 +16,8 @@ import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.BooleanSupplier;
+import nextflow.Global;
+import nextflow.Session;
 
 /** Files arrive in a {@link Lane}, are verified there, and get their names whole. */
 final class Downloads {
@@ -36,23 +39,38 @@ final class Downloads {
 
     /** Starts to bring a file or directory here before somebody asks for it. */
     void prefetch(Place place) throws IOException {
-        ahead.computeIfAbsent(place.url(), url -> {
-            String key = UUID.nameUUIDFromBytes(url.getBytes(StandardCharsets.UTF_8)).toString();
-            String name = place.path.isEmpty() ? "root" : Listings.name(place.path);
-            return begin(place, home().resolve(key).resolve(name));
-        });
+        Entry entry = engine.listings.find(place);
+        if (entry != null) {
+            ahead.computeIfAbsent(place.url(), url -> early(place, entry));
+        }
+    }
+
+    /** What an earlier run of the session fetched, or a request for it. */
+    private Request early(Place place, Entry entry) {
+        String key = UUID.nameUUIDFromBytes(place.url().getBytes(StandardCharsets.UTF_8)).toString();
+        Path local = home().resolve(key).resolve(place.path.isEmpty() ? "root" : Listings.name(place.path));
+        try {
+            if (entry.isSame(Files.readAttributes(local, BasicFileAttributes.class))) {
+                Request there = new Request(place, local, entry.size());
+                there.end(null);
+                return there;
+            }
+        } catch (IOException error) {
+            // It is not there yet.
+        }
+        return begin(place, local);
     }
 
     /** Removes what was fetched ahead; files that were asked for keep their content. */
     void forgetAhead() throws IOException {
-        if (!ahead.isEmpty()) {
-            ahead.clear();
-            Tree.remove(home());
-        }
+        ahead.clear();
+        Tree.remove(home());
     }
 
+    /** Of this session, so that `-resume` finds it. */
     private Path home() {
-        return engine.home().resolve("ahead-" + ProcessHandle.current().pid());
+        Object session = Global.getSession() instanceof Session ? ((Session) Global.getSession()).getUniqueId() : "none";
+        return engine.home().resolve("ahead").resolve(session.toString());
     }
 
     private boolean taken(Request early, Path target) throws InterruptedIOException {

@@ -30,13 +30,14 @@ public final class EdtObserverFactory implements TraceObserverFactory {
         widenPublishing(session, transfers);
         // The interface is a trait of Groovy, which Java sees as one without defaults.
         return List.of((TraceObserver) Proxy.newProxyInstance(
-                TraceObserver.class.getClassLoader(), new Class<?>[] {TraceObserver.class}, EdtObserverFactory::observe));
+                TraceObserver.class.getClassLoader(), new Class<?>[] {TraceObserver.class},
+                (observer, method, arguments) -> observe(session, observer, method, arguments)));
     }
 
-    private static Object observe(Object observer, Method method, Object[] arguments) {
+    private static Object observe(Session session, Object observer, Method method, Object[] arguments) {
         switch (method.getName()) {
             case "onFlowComplete":
-                complete();
+                complete(session);
                 return null;
             case "hashCode":
                 return System.identityHashCode(observer);
@@ -49,7 +50,7 @@ public final class EdtObserverFactory implements TraceObserverFactory {
         }
     }
 
-    private static void complete() {
+    private static void complete(Session session) {
         Engine engine = Engine.ifUsed();
         if (engine == null) {
             return;
@@ -59,7 +60,10 @@ public final class EdtObserverFactory implements TraceObserverFactory {
             LOG.info(summary);
         }
         try {
-            engine.downloads.forgetAhead();
+            // What failed may be resumed.
+            if (session.isSuccess()) {
+                engine.downloads.forgetAhead();
+            }
         } catch (IOException error) {
             LOG.debug("could not remove what was fetched ahead", error);
         }

@@ -123,6 +123,9 @@ final class Listings {
                 entries.put(entry.path, entry);
             }
         }
+        long now = System.nanoTime();
+        listed.values().removeIf(old -> now >= old.until);
+        single.values().removeIf(old -> now >= old.until);
         Known<Map<String, Entry>> known = new Known<>(entries, until(begun));
         listed.put(directory.root() + directory.path, known);
         return known;
