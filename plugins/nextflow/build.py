@@ -55,7 +55,8 @@ def host_platform() -> str:
 
 def build_host(host: str) -> None:
     """Builds for this machine, with what else the build of the workspace has compiled."""
-    run("cargo", "build", "--release", "--locked", "-p", "edt-jni")
+    # With the command line, which the build of the workspace has compiled with the same features of all dependencies.
+    run("cargo", "build", "--release", "--locked", "-p", "edt-jni", "-p", "edt-cli")
     keep(host, ROOT / "target" / "release")
 
 

@@ -26,7 +26,6 @@ workflow {{ one(Channel.of(file('{url}'))) | view {{ 'told ' + it.trim().replace
     ("config", "said"),
     [
         ("edt.speed = 1", "unknown option `edt.speed`"),
-        ("edt.retries = 'many'", "could not use `many` for the option `edt.retries`: write a whole number"),
         ("edt.maxStreams = 0", "could not use the setting `maxStreams`: `0` does not fit"),
     ],
 )
@@ -79,7 +78,7 @@ def test_files_of_web_servers_are_staged_too(pipeline: Pipeline, web: str) -> No
     script = ONE.replace("file('{url}')", "file('{url}'), file('edt+{url}')")
     run = pipeline.run(script.format(url=f"{web}whole%20file?version=1"))
     assert [line.split()[0] for line in run.lines("told ")] == 2 * [str(3 * MIB)]
-    assert run.staged() == 2
+    assert len(pipeline.staged()) == 2
 
 
 def test_a_task_can_fetch_for_itself_and_keep_its_results_there(server: Server, pipeline: Pipeline) -> None:

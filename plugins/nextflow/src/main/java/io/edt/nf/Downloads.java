@@ -89,7 +89,9 @@ final class Downloads {
 
     private Request begin(Place place, Path target) {
         Request request = new Request(place, target, size(place));
-        roots.computeIfAbsent(place.root(), root -> new Batches(this::carryOut)).add(request);
+        // A whole root is no name below it, and moves alone.
+        String key = place.path.isEmpty() ? "all of " + place.root() : place.root();
+        roots.computeIfAbsent(key, root -> new Batches(this::carryOut)).add(request);
         return request;
     }
 
