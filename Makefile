@@ -1,4 +1,4 @@
-# The only command list of the project: make demo | test | test-long | bench | bench-full | nextflow | docs | fmt | lint | build | clean
+# The only command list of the project: make demo | test | test-nextflow | test-long | bench | bench-full | nextflow | docs | fmt | lint | build | clean
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -20,7 +20,7 @@ SNAKEMAKE := $(shell find plugins/snakemake -name '*.py' -o -name pyproject.toml
 MYPY := $(BIN)/mypy --strict
 NEW_ENOUGH := $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 
-.PHONY: build demo endpoints flight-clients nextflow test test-long bench bench-full docs fmt lint clean
+.PHONY: build demo endpoints flight-clients nextflow test test-nextflow test-long bench bench-full docs fmt lint clean
 
 build: target/release/edt target/release/edt-path $(VENV)/.package $(VENV)/.simulator $(VENV)/.snakemake
 
@@ -76,11 +76,13 @@ target/nextflow/.built: $(VENV)/.made $(RUST) $(NEXTFLOW) plugins/nextflow/tests
 demo: build
 	$(BIN)/python benchmarks/demo.py
 
-test: build lint endpoints flight-clients target/nextflow/.built
+test: build lint endpoints flight-clients
 	cargo test --locked --workspace --profile $(EDT_TEST_PROFILE)
 	$(BIN)/python -m pytest tests --ignore=tests/long
 	cd simulator && ../$(BIN)/pytest
 	if $(NEW_ENOUGH); then cd plugins/snakemake && ../../$(BIN)/pytest; fi
+
+test-nextflow: build target/nextflow/.built
 	cd plugins/nextflow && ../../$(BIN)/pytest --ignore=tests/long
 
 test-long: build target/nextflow/.built

@@ -55,8 +55,8 @@ def host_platform() -> str:
 
 def build_host(host: str) -> None:
     """Builds for this machine, with what else the build of the workspace has compiled."""
-    # With the command line, which the build of the workspace has compiled with the same features of all dependencies.
-    run("cargo", "build", "--release", "--locked", "-p", "edt-jni", "-p", "edt-cli")
+    # Chosen together with the command line, dependencies have the features with which the workspace has compiled them.
+    run("cargo", "build", "--release", "--locked", "-p", "edt-cli", "-p", "edt-jni", "--lib")
     keep(host, ROOT / "target" / "release")
 
 
@@ -71,8 +71,14 @@ def build_all(host: str) -> None:
         if not is_installed(triple) or (name.startswith("macos") and sys.platform != "darwin"):
             print(f"{name} is left out: there is no standard library of Rust for {triple} here", flush=True)
             continue
-        run("cargo", "zigbuild", "--release", "--locked", "-p", "edt-jni", "--target", target)
+        run("cargo", "zigbuild", "--release", "--locked", "-p", "edt-jni", "--target", target, **flags(triple))
         keep(name, ROOT / "target" / triple / "release")
+
+
+def flags(triple: str) -> dict[str, str]:
+    """What the environment must say for a target: Rust links musl into programs, and then builds no library that is loaded."""
+    name = f"CARGO_TARGET_{triple.upper().replace('-', '_')}_RUSTFLAGS"
+    return {name: "-C target-feature=-crt-static"} if triple.endswith("musl") else {}
 
 
 def is_installed(triple: str) -> bool:
@@ -92,9 +98,9 @@ def keep(name: str, built: Path) -> None:
         subprocess.run([strip, "-S", target], check=True)
 
 
-def run(*command: str, folder: Path = ROOT) -> None:
-    """Runs a command."""
-    subprocess.run(command, cwd=folder, env=os.environ, check=True)
+def run(*command: str, folder: Path = ROOT, **environment: str) -> None:
+    """Runs a command, with more variables in its environment."""
+    subprocess.run(command, cwd=folder, env={**os.environ, **environment}, check=True)
 
 
 if __name__ == "__main__":

@@ -65,9 +65,11 @@ impl Block {
         }
     }
 
-    /// Adds the fields of an entry: kind, size, time in nanoseconds, path.
-    pub(crate) fn add_entry(&mut self, entry: &Entry) -> &mut Self {
+    /// Adds the fields of an entry: kind, size, time in nanoseconds, path. What a link leads to has its kind in capitals.
+    pub(crate) fn add_entry(&mut self, entry: &Entry, linked: bool) -> &mut Self {
         let kind = match entry.kind {
+            EntryKind::File if linked => 'F',
+            EntryKind::Directory if linked => 'D',
             EntryKind::File => 'f',
             EntryKind::Directory => 'd',
             EntryKind::Symlink(_) => 'l',

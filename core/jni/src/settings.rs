@@ -39,8 +39,8 @@ fn set(options: &mut TransferOptions, name: &str, value: &str) -> Option<()> {
 pub(crate) fn transfer(block: &[u8], shared: &TransferOptions) -> Result<Transfer> {
     let mut fields = Fields::of(block)?;
     let (source, destination) = (Endpoint::new(fields.field()?), Endpoint::new(fields.field()?));
-    // What workflows keep is what they can make again: a crash of the machine begins the task again.
-    let mut options = TransferOptions { digest: Digest::None, fsync: Fsync::None, ..shared.clone() };
+    // `-resume` takes a staged file by its name and size: what was reported as done must outlive a crash of the machine.
+    let mut options = TransferOptions { digest: Digest::None, fsync: Fsync::File, ..shared.clone() };
     let mut files: Vec<RelativePath> = Vec::new();
     while let Some(name) = fields.next() {
         let value = fields.field()?;
@@ -50,7 +50,6 @@ pub(crate) fn transfer(block: &[u8], shared: &TransferOptions) -> Result<Transfe
             "mirror" => options.selection = Selection::Mirror,
             "never" => options.overwrite = Overwrite::Never,
             "follow" => options.symlinks = Symlinks::Follow,
-            "durable" => options.fsync = Fsync::File,
             _ => return Err(mistaken(&format!("the option `{name}`"))),
         }
     }

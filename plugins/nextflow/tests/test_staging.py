@@ -178,3 +178,47 @@ workflow {{
     assert "60 files were fetched ahead" in run.out
     assert run.staged() == 60
     assert not list((pipeline.work / ".edt" / "ahead").iterdir())
+
+
+def test_names_and_links_lead_nowhere_else(server: Server, pipeline: Pipeline) -> None:
+    authority = server.url("").split("://")[1].split("/")[0]
+    for name in (f"run1/{authority}/x.txt", "other/keep.txt", "real/a.txt", "real/deep/b.txt"):
+        (server.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (server.root / name).write_text(name)
+    for name, target in {"link": "real", "real/deep/loop": "..", "run1/link": "../other"}.items():
+        (server.root / name).symlink_to(target)
+    script = """
+println "glob ${files('URL/run1/*', type: 'any').collect { it.toString() }.sort()}"
+println "linked ${files('URL/link/*.txt').collect { it.name }} ${file('URL/link/a.txt').exists()}"
+println "deep ${files('URL/real/**.txt').collect { it.name }.sort()}"
+println "gone ${file('URL/run1').deleteDir()} ${file('URL/run1').exists()}"
+"""
+    run = pipeline.run(script.replace("URL", server.url("").rstrip("/")))
+    assert run.lines("glob ") == [f"[{server.url('run1')}/{authority}, {server.url('run1')}/link]"]
+    assert run.lines("linked ") == ["[a.txt] true"]
+    assert run.lines("deep ") == ["[a.txt, b.txt]"]
+    assert run.lines("gone ") == ["true false"]
+    assert sorted(path.name for path in server.root.iterdir()) == ["link", "other", "real"]
+    assert (server.root / "other" / "keep.txt").exists()
+
+
+def test_what_has_changed_since_it_was_fetched_ahead_is_fetched_again(server: Server, pipeline: Pipeline) -> None:
+    for name in ("inside", "outside"):
+        (server.root / name).write_text("old")
+    script = """
+include { edtPrefetch } from 'plugin/nf-edt'
+process one { input: path x
+    output: stdout
+    script: "cat $x" }
+workflow {
+    inside = edtPrefetch(file('URL/inside'))
+    outside = edtPrefetch(file('URL/outside'))
+    while (files("${workflow.workDir}/.edt/ahead/*/*/{in,out}side", hidden: true).size() < 2) sleep(20)
+    inside.append(' and new')
+    new File('ROOT/outside').text = 'newer'
+    one(Channel.of(inside, outside))
+    one.out.view { 'is ' + it }
+}
+"""
+    run = pipeline.run(script.replace("URL", server.url("").rstrip("/")).replace("ROOT", str(server.root)))
+    assert sorted(run.lines("is ")) == ["newer", "old and new"]

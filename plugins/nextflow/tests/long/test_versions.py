@@ -65,3 +65,4 @@ def test_the_parser_of_new_versions_knows_the_options(server: Server, edt: Edt, 
     pipeline.configure("edt { retries = 3 }")
     run = pipeline.run(f"workflow {{ println 'is ' + file('{server.url()}').exists() }}")
     assert run.lines("is ") == ["true"]
+    assert "Unrecognized config option" not in run.out

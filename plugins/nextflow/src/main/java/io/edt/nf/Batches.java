@@ -51,8 +51,23 @@ final class Batches {
     private void schedule(long millis) {
         if (!scheduled && running < AT_ONCE && !waiting.isEmpty()) {
             scheduled = true;
-            TIMER.schedule(() -> THREADS.execute(this::run), millis, TimeUnit.MILLISECONDS);
+            TIMER.schedule(this::start, millis, TimeUnit.MILLISECONDS);
         }
+    }
+
+    private void start() {
+        try {
+            THREADS.execute(this::run);
+        } catch (Throwable error) {
+            fail(error);
+        }
+    }
+
+    /** No thread can be made: whoever waits must know, and the next request tries again. */
+    private synchronized void fail(Throwable error) {
+        scheduled = false;
+        waiting.forEach(request -> request.done.completeExceptionally(error));
+        waiting.clear();
     }
 
     private void run() {

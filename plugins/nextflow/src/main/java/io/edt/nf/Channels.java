@@ -7,6 +7,7 @@ import java.nio.channels.ClosedChannelException;
 import java.nio.channels.FileChannel;
 import java.nio.channels.NonWritableChannelException;
 import java.nio.channels.SeekableByteChannel;
+import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
@@ -41,7 +42,8 @@ final class Channels {
                 return -1;
             }
             if (position < begin || position >= begin + buffer.limit()) {
-                buffer.clear();
+                // After an error nothing of the buffer counts.
+                buffer.limit(0);
                 int read = Native.read(file, position, buffer, BUFFER);
                 buffer.limit(read);
                 begin = position;
@@ -111,6 +113,14 @@ final class Channels {
         private final Uploads.Existing existing;
         private final Path file;
         private final FileChannel channel;
+        private boolean open = true;
+        /** Whether something could not be written: then the file is not what the caller meant. */
+        private boolean broken;
+
+        /** What is done to the local file. */
+        private interface Change<T> {
+            T run() throws IOException;
+        }
 
         Writing(Engine engine, Place place, Uploads.Existing existing, boolean keeps) throws IOException {
             this.engine = engine;
@@ -118,11 +128,27 @@ final class Channels {
             this.existing = existing;
             Path home = Files.createDirectories(engine.home().resolve("writing"));
             file = Files.createTempFile(home, "", "");
-            if (keeps) {
-                Files.delete(file);
-                engine.downloads.fetch(place, file);
+            try {
+                if (keeps) {
+                    Files.delete(file);
+                    engine.downloads.fetchAnew(place, file);
+                }
+                channel = FileChannel.open(file, StandardOpenOption.WRITE, StandardOpenOption.READ);
+            } catch (IOException error) {
+                Files.deleteIfExists(file);
+                throw error;
             }
-            channel = FileChannel.open(file, StandardOpenOption.WRITE, StandardOpenOption.READ);
+        }
+
+        private synchronized <T> T change(Change<T> change) throws IOException {
+            boolean done = false;
+            try {
+                T told = change.run();
+                done = true;
+                return told;
+            } finally {
+                broken |= !done;
+            }
         }
 
         @Override
@@ -132,7 +158,7 @@ final class Channels {
 
         @Override
         public int write(ByteBuffer from) throws IOException {
-            return channel.write(from);
+            return change(() -> channel.write(from));
         }
 
         @Override
@@ -142,7 +168,7 @@ final class Channels {
 
         @Override
         public SeekableByteChannel position(long to) throws IOException {
-            channel.position(to);
+            change(() -> channel.position(to));
             return this;
         }
 
@@ -153,7 +179,7 @@ final class Channels {
 
         @Override
         public SeekableByteChannel truncate(long to) throws IOException {
-            channel.truncate(to);
+            change(() -> channel.truncate(to));
             return this;
         }
 
@@ -163,16 +189,29 @@ final class Channels {
         }
 
         @Override
-        public void close() throws IOException {
-            if (!channel.isOpen()) {
+        public synchronized void close() throws IOException {
+            if (!open) {
                 return;
             }
+            open = false;
             channel.close();
+            if (broken) {
+                Files.deleteIfExists(file);
+                throw new IOException("could not write " + place.url() + ": something of it could not be written, so nothing was published");
+            }
+            publish();
+        }
+
+        private void publish() throws IOException {
             try {
                 engine.uploads.put(file, place, existing, true);
-            } finally {
+            } catch (FileAlreadyExistsException error) {
                 Files.deleteIfExists(file);
+                throw error;
+            } catch (IOException error) {
+                throw new IOException(error.getMessage() + "; what was written is kept in " + file, error);
             }
+            Files.deleteIfExists(file);
         }
     }
 }

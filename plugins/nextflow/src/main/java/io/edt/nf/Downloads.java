@@ -23,7 +23,18 @@ import nextflow.Session;
 final class Downloads {
     private final Engine engine;
     private final Map<String, Batches> roots = new ConcurrentHashMap<>();
-    private final Map<String, Request> ahead = new ConcurrentHashMap<>();
+    private final Map<String, Early> ahead = new ConcurrentHashMap<>();
+
+    /** What was asked for ahead, and what it was then. */
+    private static final class Early {
+        final Request request;
+        final Entry entry;
+
+        Early(Request request, Entry entry) {
+            this.request = request;
+            this.entry = entry;
+        }
+    }
 
     Downloads(Engine engine) {
         this.engine = engine;
@@ -31,9 +42,22 @@ final class Downloads {
 
     /** Brings a file or directory to a local path, which it replaces. */
     void fetch(Place place, Path target) throws IOException {
-        Request early = ahead.get(place.url());
+        Early early = ahead.get(place.url());
         if (early == null || !taken(early, target)) {
-            begin(place, target).await();
+            fetchAnew(place, target);
+        }
+    }
+
+    /** The same, for somebody who changes the file: it is nobody else's. */
+    void fetchAnew(Place place, Path target) throws IOException {
+        begin(place, target).await();
+    }
+
+    /** What was fetched ahead of a place that has changed does not count, nor what lies below or above it. */
+    void forget(Place place) {
+        if (!ahead.isEmpty()) {
+            String url = place.url();
+            ahead.keySet().removeIf(key -> key.equals(url) || key.startsWith(url + "/") || url.startsWith(key + "/"));
         }
     }
 
@@ -41,7 +65,7 @@ final class Downloads {
     void prefetch(Place place) throws IOException {
         Entry entry = engine.listings.find(place);
         if (entry != null) {
-            ahead.computeIfAbsent(place.url(), url -> early(place, entry));
+            ahead.computeIfAbsent(place.url(), url -> new Early(early(place, entry), entry));
         }
     }
 
@@ -73,10 +97,14 @@ final class Downloads {
         return engine.home().resolve("ahead").resolve(session.toString());
     }
 
-    private boolean taken(Request early, Path target) throws InterruptedIOException {
+    private boolean taken(Early early, Path target) throws InterruptedIOException {
         try {
-            early.await();
-            Tree.place(early.local, target, true);
+            early.request.await();
+            if (!early.entry.isSame(engine.listings.fresh(early.request.place))) {
+                ahead.remove(early.request.place.url(), early);
+                return false;
+            }
+            Tree.place(early.request.local, target, isStaged(target));
             engine.tally.prefetched();
             return true;
         } catch (InterruptedIOException error) {
@@ -85,6 +113,16 @@ final class Downloads {
             // Whoever asks for it now finds out what is wrong with it.
             return false;
         }
+    }
+
+    /** Whether Nextflow stages an input there, which nobody changes; other files belong to those who asked for them. */
+    private static boolean isStaged(Path target) {
+        Path work = Global.getSession() instanceof Session ? ((Session) Global.getSession()).getWorkDir() : null;
+        if (work == null || work.getFileSystem() != target.getFileSystem() || !target.startsWith(work.toAbsolutePath())) {
+            return false;
+        }
+        Path below = work.toAbsolutePath().relativize(target);
+        return below.getNameCount() > 1 && below.getName(0).toString().startsWith("stage-");
     }
 
     private Request begin(Place place, Path target) {

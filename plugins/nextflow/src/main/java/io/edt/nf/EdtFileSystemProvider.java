@@ -53,6 +53,7 @@ public final class EdtFileSystemProvider extends FileSystemProvider implements F
 
     /** The path of a place. */
     EdtPath path(Place place) {
+        Pools.widen();
         EdtFileSystemProvider provider = place.isWeb() ? WEB : this;
         EdtFileSystem system = systems.computeIfAbsent(place.shownRoot(), root -> new EdtFileSystem(provider, place));
         return new EdtPath(system, place.path, true, place.tail);
@@ -112,7 +113,7 @@ public final class EdtFileSystemProvider extends FileSystemProvider implements F
     public DirectoryStream<Path> newDirectoryStream(Path directory, DirectoryStream.Filter<? super Path> filter) throws IOException {
         List<Path> found = new ArrayList<>();
         for (Entry entry : children(directory)) {
-            Path child = directory.resolve(directory.getFileSystem().getPath(entry.path));
+            Path child = ((EdtPath) directory).child(entry.path);
             if (filter.accept(child)) {
                 found.add(child);
             }
@@ -152,15 +153,21 @@ public final class EdtFileSystemProvider extends FileSystemProvider implements F
         if (Engine.get().listings.find(place) != null) {
             throw new FileAlreadyExistsException(directory.toString());
         }
-        change(new Fields("directory"), directory);
+        change("directory", directory);
     }
 
     @Override
     public void delete(Path path) throws IOException {
+        boolean prefix = Engine.get().listings.takeListed(place(path));
         try {
-            change(new Fields("remove"), path);
+            change("remove", path);
         } catch (FileAlreadyExistsException error) {
             throw ((EdtException) error.getCause()).aboutRemoving(path);
+        } catch (NoSuchFileException error) {
+            // A directory of an object store is gone with the last object below it.
+            if (!prefix) {
+                throw error;
+            }
         }
     }
 
@@ -171,7 +178,7 @@ public final class EdtFileSystemProvider extends FileSystemProvider implements F
         if (find(source).isDirectory()) {
             createDirectory(target);
         } else if (source.getFileSystem() == target.getFileSystem()) {
-            change(new Fields(over ? "copy-over" : "copy"), source, target);
+            change(over ? "copy-over" : "copy", source, target);
         } else {
             between(source, target, over);
         }
@@ -194,7 +201,7 @@ public final class EdtFileSystemProvider extends FileSystemProvider implements F
     public void move(Path source, Path target, CopyOption... options) throws IOException {
         boolean over = Arrays.asList(options).contains(StandardCopyOption.REPLACE_EXISTING);
         if (source.getFileSystem() == target.getFileSystem() && place(source).isServer()) {
-            change(new Fields(over ? "rename-over" : "rename"), source, target);
+            change(over ? "rename-over" : "rename", source, target);
             return;
         }
         if (find(source).isDirectory()) {
@@ -205,8 +212,20 @@ public final class EdtFileSystemProvider extends FileSystemProvider implements F
     }
 
     @Override
-    public boolean isSameFile(Path one, Path other) {
-        return one.toAbsolutePath().normalize().equals(other.toAbsolutePath().normalize());
+    public boolean isSameFile(Path one, Path other) throws IOException {
+        if (one.toAbsolutePath().normalize().equals(other.toAbsolutePath().normalize())) {
+            return true;
+        }
+        if (one.getFileSystem() != other.getFileSystem() || !isLink(one) && !isLink(other)) {
+            return false;
+        }
+        // A walk asks whether a directory behind a link is one that it comes from.
+        Engine engine = Engine.get();
+        return engine.listings.real(place(one)).equals(engine.listings.real(place(other)));
+    }
+
+    private static boolean isLink(Path path) throws IOException {
+        return find(path, LinkOption.NOFOLLOW_LINKS).isSymbolicLink();
     }
 
     @Override
@@ -226,7 +245,7 @@ public final class EdtFileSystemProvider extends FileSystemProvider implements F
 
     @Override
     public <V extends FileAttributeView> V getFileAttributeView(Path path, Class<V> type, LinkOption... options) {
-        return type == BasicFileAttributeView.class ? type.cast(new View(path)) : null;
+        return type == BasicFileAttributeView.class ? type.cast(new View(path, options)) : null;
     }
 
     @Override
@@ -234,12 +253,12 @@ public final class EdtFileSystemProvider extends FileSystemProvider implements F
         if (type != BasicFileAttributes.class) {
             throw new UnsupportedOperationException("edt tells size, kind and time only, not " + type.getSimpleName());
         }
-        return type.cast(find(path));
+        return type.cast(find(path, options));
     }
 
     @Override
     public Map<String, Object> readAttributes(Path path, String names, LinkOption... options) throws IOException {
-        Entry entry = find(path);
+        Entry entry = find(path, options);
         Map<String, Object> all = Map.of(
                 "size", entry.size(), "lastModifiedTime", entry.lastModifiedTime(), "isDirectory", entry.isDirectory(),
                 "isRegularFile", entry.isRegularFile(), "isSymbolicLink", entry.isSymbolicLink(), "isOther", entry.isOther());
@@ -292,7 +311,7 @@ public final class EdtFileSystemProvider extends FileSystemProvider implements F
         return ((EdtPath) path.toAbsolutePath()).place();
     }
 
-    private static Entry find(Path path) throws IOException {
+    private static Entry find(Path path, LinkOption... options) throws IOException {
         Entry entry;
         try {
             entry = Engine.get().listings.find(place(path));
@@ -302,22 +321,18 @@ public final class EdtFileSystemProvider extends FileSystemProvider implements F
         if (entry == null) {
             throw new NoSuchFileException(path.toString());
         }
-        return entry;
+        return Arrays.asList(options).contains(LinkOption.NOFOLLOW_LINKS) ? entry.unfollowed() : entry;
     }
 
     /** Changes a path, or brings it to the name of another one. */
-    private static void change(Fields operation, Path... paths) throws IOException {
+    private static void change(String operation, Path... paths) throws IOException {
         Engine engine = Engine.get();
-        operation.add(place(paths[0]).root());
+        Fields fields = new Fields(operation, place(paths[0]).root());
         for (Path path : paths) {
-            operation.add(place(path).below());
+            fields.add(place(path).below());
         }
-        byte[] block = operation.bytes();
         try {
-            engine.call(handle -> {
-                Native.change(handle, block);
-                return null;
-            });
+            engine.change(operation, fields.bytes());
         } catch (EdtException error) {
             throw error.about(paths[paths.length - 1]);
         } finally {
@@ -329,9 +344,11 @@ public final class EdtFileSystemProvider extends FileSystemProvider implements F
 
     private static final class View implements BasicFileAttributeView {
         private final Path path;
+        private final LinkOption[] options;
 
-        View(Path path) {
+        View(Path path, LinkOption... options) {
             this.path = path;
+            this.options = options;
         }
 
         @Override
@@ -341,7 +358,7 @@ public final class EdtFileSystemProvider extends FileSystemProvider implements F
 
         @Override
         public BasicFileAttributes readAttributes() throws IOException {
-            return find(path);
+            return find(path, options);
         }
 
         /** What is published by moving gets the time at which it arrived. */

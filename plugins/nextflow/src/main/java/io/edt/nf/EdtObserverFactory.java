@@ -2,21 +2,17 @@
 package io.edt.nf;
 
 import java.io.IOException;
-import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.util.Collection;
-import java.util.HashMap;
 import java.util.List;
-import java.util.Map;
-import java.util.concurrent.ThreadPoolExecutor;
 import nextflow.Session;
 import nextflow.trace.TraceObserver;
 import nextflow.trace.TraceObserverFactory;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Checks the configuration, lets more files be asked for at once, and tells in the end what has moved. */
+/** Checks the configuration, and tells in the end what has moved. */
 public final class EdtObserverFactory implements TraceObserverFactory {
     private static final Logger LOG = LoggerFactory.getLogger("nextflow.edt");
 
@@ -25,9 +21,7 @@ public final class EdtObserverFactory implements TraceObserverFactory {
         if (!Engine.settings().engine.isEmpty()) {
             Engine.get();
         }
-        int transfers = Engine.settings().transfers;
-        widenStaging(session, transfers);
-        widenPublishing(session, transfers);
+        Pools.begin();
         // The interface is a trait of Groovy, which Java sees as one without defaults.
         return List.of((TraceObserver) Proxy.newProxyInstance(
                 TraceObserver.class.getClassLoader(), new Class<?>[] {TraceObserver.class},
@@ -67,42 +61,5 @@ public final class EdtObserverFactory implements TraceObserverFactory {
         } catch (IOException error) {
             LOG.debug("could not remove what was fetched ahead", error);
         }
-    }
-
-    /** Inputs that are staged at once become one transfer, and Nextflow asks for ten at once. What the user has set stays. */
-    private static void widenStaging(Session session, int transfers) {
-        if (configured(session, "FileTransfer")) {
-            return;
-        }
-        try {
-            Field field = session.getFilePorter().getClass().getDeclaredField("threadPool");
-            field.setAccessible(true);
-            Object pool = field.get(session.getFilePorter());
-            if (pool instanceof ThreadPoolExecutor) {
-                ((ThreadPoolExecutor) pool).setMaximumPoolSize(transfers);
-                ((ThreadPoolExecutor) pool).setCorePoolSize(transfers);
-            }
-        } catch (ReflectiveOperationException | RuntimeException error) {
-            LOG.debug("edt: Nextflow stages as many files at once as `threadPool.FileTransfer` says", error);
-        }
-    }
-
-    /** The pool for publishing is made later, from the configuration. */
-    @SuppressWarnings("unchecked")
-    private static void widenPublishing(Session session, int transfers) {
-        if (configured(session, "PublishDir")) {
-            return;
-        }
-        try {
-            Map<String, Object> pools = (Map<String, Object>) session.getConfig().computeIfAbsent("threadPool", name -> new HashMap<>());
-            pools.put("PublishDir", new HashMap<>(Map.of("minThreads", transfers, "maxThreads", transfers)));
-        } catch (RuntimeException error) {
-            LOG.debug("edt: Nextflow publishes as many files at once as `threadPool.PublishDir` says", error);
-        }
-    }
-
-    private static boolean configured(Session session, String name) {
-        Object pools = session.getConfig().get("threadPool");
-        return pools instanceof Map && ((Map<?, ?>) pools).get(name) != null;
     }
 }

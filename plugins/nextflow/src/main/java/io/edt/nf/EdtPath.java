@@ -41,6 +41,11 @@ final class EdtPath implements Path {
         return absolute ? "/" + names : names;
     }
 
+    /** What a listing of this directory calls so, whatever the name looks like. */
+    EdtPath child(String name) {
+        return made(names.isEmpty() ? name : names + "/" + name, absolute);
+    }
+
     private EdtPath made(String names, boolean absolute) {
         return new EdtPath(system, names, absolute, "");
     }

@@ -90,6 +90,18 @@ final class Engine {
         }
     }
 
+    /** Changes something: once, because it may have been done although the answer was lost; to make a directory again is no error. */
+    void change(String operation, byte[] block) throws EdtException {
+        if (!operation.equals("directory")) {
+            Native.change(handle, block);
+            return;
+        }
+        call(given -> {
+            Native.change(given, block);
+            return null;
+        });
+    }
+
     /** Calls a native that starts something, once. */
     long start(byte[] transfer) throws EdtException {
         return Native.start(handle, transfer);

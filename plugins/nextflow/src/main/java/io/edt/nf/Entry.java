@@ -8,29 +8,44 @@ import java.util.concurrent.TimeUnit;
 /** An entry as a listing tells it, links followed. */
 final class Entry implements BasicFileAttributes {
     private final char kind;
+    /** Whether the name is that of a link to it. */
+    private final boolean linked;
     private final long size;
     private final FileTime modified;
     /** Its path below what was listed. */
     final String path;
 
     Entry(Fields fields) {
-        kind = fields.next().charAt(0);
+        char told = fields.next().charAt(0);
+        kind = Character.toLowerCase(told);
+        linked = Character.isUpperCase(told);
         size = fields.number();
         String nanoseconds = fields.next();
         modified = nanoseconds.isEmpty() ? FileTime.fromMillis(0) : FileTime.from(Long.parseLong(nanoseconds), TimeUnit.NANOSECONDS);
         path = fields.next();
     }
 
-    private Entry(String path) {
-        this.kind = 'd';
+    private Entry(char kind, FileTime modified, String path) {
+        this.kind = kind;
+        this.linked = false;
         this.size = 0;
-        this.modified = FileTime.fromMillis(0);
+        this.modified = modified;
         this.path = path;
     }
 
     /** The root of an endpoint, which always is a directory. */
     static Entry root() {
-        return new Entry("");
+        return new Entry('d', FileTime.fromMillis(0), "");
+    }
+
+    /** The link itself, if it was followed. */
+    Entry unfollowed() {
+        return linked ? new Entry('l', modified, path) : this;
+    }
+
+    /** Whether it still is what it was. */
+    boolean isSame(Entry other) {
+        return other != null && other.kind == kind && other.size == size && other.modified.equals(modified);
     }
 
     /** Whether a local file is what the entry describes. */

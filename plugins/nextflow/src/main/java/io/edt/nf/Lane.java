@@ -3,7 +3,6 @@ package io.edt.nf;
 
 import java.io.IOException;
 import java.nio.channels.FileChannel;
-import java.nio.channels.FileLock;
 import java.nio.channels.OverlappingFileLockException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -17,6 +16,7 @@ import java.util.Comparator;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Stream;
 
 /** Nextflow removes what it could not stage, so nothing that is to be resumed can lie there. */
@@ -24,15 +24,21 @@ final class Lane implements AutoCloseable {
     /** Nobody comes back for what is older. */
     private static final long FORGOTTEN_MILLIS = 14L * 24 * 3600 * 1000;
 
+    /** The lanes that batches of this process have. */
+    private static final Set<Path> HELD = ConcurrentHashMap.newKeySet();
+
     /** Where the files of the batch lie, under their names below the root. */
     final Path data;
     /** Whether an earlier batch was to move some of the same names. */
     final boolean goesOn;
     private final Path folder;
+    /** Under which it is held. */
+    private final Path key;
     private final FileChannel channel;
 
-    private Lane(Path folder, FileChannel channel, String root, Collection<String> names) throws IOException {
+    private Lane(Path folder, Path key, FileChannel channel, String root, Collection<String> names) throws IOException {
         this.folder = folder;
+        this.key = key;
         this.channel = channel;
         this.data = folder.resolve("data");
         this.goesOn = overlap(folder, root, new HashSet<>(names)) > 0;
@@ -54,9 +60,9 @@ final class Lane implements AutoCloseable {
         while (true) {
             List<Path> lanes = lanes(home);
             for (Path lane : ranked(lanes, root, wanted)) {
-                FileChannel channel = locked(lane);
-                if (channel != null) {
-                    return new Lane(lane, channel, root, names);
+                Lane taken = taken(lane, root, wanted);
+                if (taken != null) {
+                    return taken;
                 }
             }
             int number = lanes.size();
@@ -64,6 +70,40 @@ final class Lane implements AutoCloseable {
                 number++;
             }
             Files.createDirectories(home.resolve(String.valueOf(number)));
+        }
+    }
+
+    /** Takes a lane; null if it is not free, or somebody has put something else into it meanwhile. */
+    private static Lane taken(Path lane, String root, Set<String> wanted) throws IOException {
+        Path key = lane.toRealPath();
+        // A second channel on the lock file would, when it is closed, drop the lock of the first one: locks belong to the process.
+        if (!HELD.add(key)) {
+            return null;
+        }
+        FileChannel channel = null;
+        Lane taken = null;
+        try {
+            channel = FileChannel.open(lane.resolve("lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
+            if (channel.tryLock() != null && overlap(lane, root, wanted) >= 0) {
+                taken = new Lane(lane, key, channel, root, wanted);
+            }
+        } catch (OverlappingFileLockException error) {
+            // Another copy of the plugin in this process has it.
+        } finally {
+            if (taken == null) {
+                free(channel, key);
+            }
+        }
+        return taken;
+    }
+
+    private static void free(FileChannel channel, Path key) throws IOException {
+        try {
+            if (channel != null) {
+                channel.close();
+            }
+        } finally {
+            HELD.remove(key);
         }
     }
 
@@ -112,20 +152,6 @@ final class Lane implements AutoCloseable {
         }
     }
 
-    private static FileChannel locked(Path lane) throws IOException {
-        FileChannel channel = FileChannel.open(lane.resolve("lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
-        try {
-            FileLock lock = channel.tryLock();
-            if (lock != null) {
-                return channel;
-            }
-        } catch (OverlappingFileLockException error) {
-            // Another batch of this process has it.
-        }
-        channel.close();
-        return null;
-    }
-
     /** Removes all that lies here. */
     void clear() throws IOException {
         Files.deleteIfExists(folder.resolve("wanted"));
@@ -135,6 +161,6 @@ final class Lane implements AutoCloseable {
     /** Frees the lane. */
     @Override
     public void close() throws IOException {
-        channel.close();
+        free(channel, key);
     }
 }

@@ -6,7 +6,10 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentNavigableMap;
+import java.util.concurrent.ConcurrentSkipListMap;
 
 /**
  * Answers for a while from what was listed. The first question in a directory is answered by a look at the one file, the second one lists
@@ -15,14 +18,22 @@ import java.util.concurrent.ConcurrentHashMap;
 final class Listings {
     private final Engine engine;
     private final long ttlNanos;
-    private final Map<String, Known<Entry>> single = new ConcurrentHashMap<>();
-    private final Map<String, Known<Map<String, Entry>>> listed = new ConcurrentHashMap<>();
+    /** Listings of directories with more entries are not asked for again: the files are looked at. */
+    private static final int MOST_ENTRIES = 20_000;
+
+    private final ConcurrentNavigableMap<String, Known<Entry>> single = new ConcurrentSkipListMap<>();
+    private final ConcurrentNavigableMap<String, Known<Map<String, Entry>>> listed = new ConcurrentSkipListMap<>();
+    private final Set<String> large = ConcurrentHashMap.newKeySet();
+    /** Directories of object stores whose children somebody has asked for. */
+    private final Set<String> walked = ConcurrentHashMap.newKeySet();
     private final Map<String, Object> locks = new ConcurrentHashMap<>();
     private final Map<String, Integer> asked = new ConcurrentHashMap<>();
 
     private static final class Known<T> {
         final T answer;
         final long until;
+        /** Names of a listing that have changed since. */
+        final Set<String> changed = ConcurrentHashMap.newKeySet();
 
         Known(T answer, long until) {
             this.answer = answer;
@@ -41,34 +52,50 @@ final class Listings {
             return Entry.root();
         }
         Known<Entry> known = known(place);
-        if (known == null) {
-            synchronized (locks.computeIfAbsent(place.root() + parent(place.path), key -> new Object())) {
-                known = known(place);
-                if (known == null) {
-                    known = look(place);
-                }
-            }
-        }
-        return known.answer;
+        return known == null ? look(place) : known.answer;
+    }
+
+    /** The entry as it is at this moment; null if there is none. */
+    Entry fresh(Place place) throws IOException {
+        return place.path.isEmpty() ? Entry.root() : stat(place);
+    }
+
+    /** The path below the root without links in it. */
+    String real(Place place) throws IOException {
+        return Fields.of(engine.call(handle -> Native.stat(handle, place.fields().add("real").bytes()))).next();
     }
 
     /** The direct children of a directory, looked up afresh; null if there is none. */
     List<Entry> children(Place directory) throws IOException {
-        return new ArrayList<>(list(directory).answer.values());
+        List<Entry> children = new ArrayList<>(list(directory).answer.values());
+        if (directory.hasKeys()) {
+            walked.add(directory.root() + directory.path);
+        }
+        return children;
+    }
+
+    /** Whether the children of a directory of an object store were asked for; says so once. */
+    boolean takeListed(Place directory) {
+        return walked.remove(directory.root() + directory.path);
     }
 
     /** Drops what is known of a place that may have changed, and of what lies above and below it. */
     void forget(Place place) {
         String root = place.root();
-        String below = root + place.path;
-        single.keySet().removeIf(key -> key.equals(below) || key.startsWith(below + "/"));
-        listed.keySet().removeIf(key -> key.equals(below) || key.startsWith(below + "/"));
-        String above = place.path;
-        while (!above.isEmpty()) {
-            above = parent(above);
-            listed.remove(root + above);
-            single.remove(root + above);
+        String here = root + place.path;
+        single.remove(here);
+        listed.remove(here);
+        // All that begins with the path and a slash: `0` follows the slash.
+        single.subMap(here + "/", here + "0").clear();
+        listed.subMap(here + "/", here + "0").clear();
+        for (String path = place.path; !path.isEmpty(); path = parent(path)) {
+            single.remove(root + parent(path));
+            Known<Map<String, Entry>> beside = listed.get(root + parent(path));
+            if (beside != null) {
+                beside.changed.add(name(path));
+            }
         }
+        engine.downloads.forget(place);
     }
 
     private Known<Entry> known(Place place) {
@@ -78,27 +105,50 @@ final class Listings {
             return one;
         }
         Known<Map<String, Entry>> beside = listed.get(place.root() + parent(place.path));
-        return beside == null || now >= beside.until ? null : new Known<>(beside.answer.get(name(place.path)), beside.until);
+        return beside == null || now >= beside.until ? null : told(beside, place);
     }
 
-    private Known<Entry> look(Place place) throws IOException {
+    /** What a listing tells of a name; null if it tells nothing that counts. */
+    private static Known<Entry> told(Known<Map<String, Entry>> beside, Place place) {
+        // Where nothing at all is listed, there may be a directory that does not tell what is in it.
+        boolean tells = !beside.changed.contains(name(place.path)) && !beside.answer.isEmpty();
+        return tells ? new Known<>(beside.answer.get(name(place.path)), beside.until) : null;
+    }
+
+    private Entry look(Place place) throws IOException {
         Place parent = place.at(parent(place.path));
-        int before = asked.merge(parent.root() + parent.path, 1, Integer::sum);
-        if (before > 1 && !place.isWeb() && place.tail.isEmpty()) {
-            try {
-                Known<Map<String, Entry>> beside = list(parent);
-                return new Known<>(beside.answer.get(name(place.path)), beside.until);
-            } catch (EdtException error) {
-                if (error.isTransient()) {
-                    throw error;
+        String key = parent.root() + parent.path;
+        int before = asked.merge(key, 1, Integer::sum);
+        if (before > 1 && !place.isWeb() && !large.contains(key)) {
+            synchronized (locks.computeIfAbsent(key, path -> new Object())) {
+                Known<Entry> known = known(place);
+                known = known == null ? besides(parent, place) : known;
+                if (known != null) {
+                    return known.answer;
                 }
-                // It may be a directory that may not be listed: the file alone is looked at.
             }
         }
         return stat(place);
     }
 
-    private Known<Entry> stat(Place place) throws IOException {
+    /** What a listing that nobody has asked for yet tells of a name; null if it tells nothing that counts. */
+    private Known<Entry> besides(Place parent, Place place) throws IOException {
+        Known<Map<String, Entry>> there = listed.get(parent.root() + parent.path);
+        if (there != null && System.nanoTime() < there.until) {
+            return null;
+        }
+        try {
+            return told(list(parent), place);
+        } catch (EdtException error) {
+            if (error.isTransient()) {
+                throw error;
+            }
+            // It may be a directory that may not be listed: the file alone is looked at.
+            return null;
+        }
+    }
+
+    private Entry stat(Place place) throws IOException {
         long begun = System.nanoTime();
         Entry entry = null;
         try {
@@ -108,9 +158,8 @@ final class Listings {
                 throw error;
             }
         }
-        Known<Entry> known = new Known<>(entry, until(begun));
-        single.put(place.root() + place.path, known);
-        return known;
+        single.put(place.root() + place.path, new Known<>(entry, until(begun)));
+        return entry;
     }
 
     private Known<Map<String, Entry>> list(Place directory) throws IOException {
@@ -127,7 +176,11 @@ final class Listings {
         listed.values().removeIf(old -> now >= old.until);
         single.values().removeIf(old -> now >= old.until);
         Known<Map<String, Entry>> known = new Known<>(entries, until(begun));
-        listed.put(directory.root() + directory.path, known);
+        String key = directory.root() + directory.path;
+        if (entries.size() > MOST_ENTRIES) {
+            large.add(key);
+        }
+        listed.put(key, known);
         return known;
     }
 

@@ -24,7 +24,7 @@ final class Native {
 
     static native void close(long engine);
 
-    /** Describes what a place names, links followed: kind (f, d, l, o), size, time in nanoseconds or nothing, path. */
+    /** Describes what a place names, links followed: kind (f, d, l, o, or F, D behind a link), size, time in nanoseconds or nothing, path. With `real`: its path without links. */
     static native byte[] stat(long engine, byte[] place) throws EdtException;
 
     /** The entries below a place, described in the same way, with their paths below it. */

@@ -4,6 +4,7 @@ package io.edt.nf;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Set;
 
 /** A URL taken apart: a root that edt opens, and a path below it with its percent encoding undone. */
@@ -52,8 +53,20 @@ final class Place {
         if (core(scheme).startsWith("edt") && authority.endsWith(":7632")) {
             authority = authority.substring(0, authority.length() - 5);
         }
+        if (isWeb(core(scheme)) && (path.contains("//") || path.toLowerCase(Locale.ROOT).contains("%2f"))) {
+            return notAsWritten(scheme, url, foreign);
+        }
         boolean asWritten = KEYS.contains(core(scheme));
         return new Place(scheme, authority, names(asWritten ? path : decoded(path), url), tail);
+    }
+
+    /** The names of a path cannot tell such an address: whoever else stages the scheme takes it. */
+    private static Place notAsWritten(String scheme, String url, Set<String> foreign) {
+        if (foreign.contains(scheme)) {
+            return null;
+        }
+        throw new IllegalArgumentException(
+                "could not use `" + url + "`: edt cannot ask for a path with `//` or `%2F` in it; write it without edt+ in front");
     }
 
     /** A place at the same root. */
@@ -99,6 +112,11 @@ final class Place {
     /** Whether links are followed by the one who reads. */
     boolean isServer() {
         return core(scheme).startsWith("edt");
+    }
+
+    /** Whether directories are there only while something is below them. */
+    boolean hasKeys() {
+        return KEYS.contains(core(scheme));
     }
 
     /** Whether directories cannot be listed reliably. */

@@ -3,6 +3,7 @@ package io.edt.nf;
 
 import java.io.IOException;
 import java.io.InterruptedIOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
@@ -12,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Semaphore;
 
@@ -43,6 +45,8 @@ final class Uploads {
             } else {
                 alone(local, place, existing, follows);
             }
+        } catch (EdtException error) {
+            throw error.about(place.url());
         } finally {
             engine.listings.forget(place);
         }
@@ -50,24 +54,58 @@ final class Uploads {
 
     private void alone(Path source, Place place, Existing existing, boolean follows) throws IOException {
         boolean directory = follows ? Files.isDirectory(source) : Files.isDirectory(source, LinkOption.NOFOLLOW_LINKS);
-        Move move = new Move(
-                engine, Tally.Direction.PUBLISHED, source + (directory ? "/" : ""), place.endpoint() + (directory ? "/" : "")).with("durable");
-        if (existing == Existing.FAILS) {
-            move.with("never");
-        } else if (directory) {
-            move.with("mirror");
+        directories.acquireUninterruptibly();
+        try {
+            if (directory && place.isServer() && !place.path.isEmpty() && engine.listings.fresh(place) == null) {
+                whole(source, place, follows);
+            } else {
+                move(source, place, directory, follows, existing == Existing.FAILS ? "never" : null);
+            }
+        } finally {
+            directories.release();
+        }
+    }
+
+    /** Brings a directory to a name beside its own, and gives it its own when it is complete. */
+    private void whole(Path source, Place place, boolean follows) throws IOException {
+        // The next attempt finds what an interrupted one has brought.
+        UUID id = UUID.nameUUIDFromBytes((source + "\0" + place.url()).getBytes(StandardCharsets.UTF_8));
+        String above = Listings.parent(place.path);
+        Place part = place.at((above.isEmpty() ? "" : above + "/") + "." + Listings.name(place.path) + ".edt-" + id);
+        try {
+            engine.change("directory", new Fields("directory", part.root(), part.below()).bytes());
+            move(source, part, true, follows, "mirror");
+            engine.change("rename", new Fields("rename", place.root(), part.below(), place.below()).bytes());
+        } catch (EdtException error) {
+            if (!error.isTransient()) {
+                drop(part, error);
+            }
+            throw error;
+        } finally {
+            engine.listings.forget(part);
+        }
+    }
+
+    private void drop(Place part, EdtException error) {
+        try {
+            engine.change("remove-tree", new Fields("remove-tree", part.root(), part.below()).bytes());
+        } catch (EdtException left) {
+            error.addSuppressed(left);
+        }
+    }
+
+    private void move(Path source, Place place, boolean directory, boolean follows, String rule) throws IOException {
+        String end = directory ? "/" : "";
+        Move move = new Move(engine, Tally.Direction.PUBLISHED, source + end, place.endpoint() + end);
+        if (rule != null) {
+            move.with(rule);
         }
         if (follows) {
             move.with("follow");
         }
-        directories.acquireUninterruptibly();
-        try {
-            Thread caller = Thread.currentThread();
-            for (EdtException error : move.run(List.of(), caller::isInterrupted).values()) {
-                throw error.about(place.url());
-            }
-        } finally {
-            directories.release();
+        Thread caller = Thread.currentThread();
+        for (EdtException error : move.run(List.of(), caller::isInterrupted).values()) {
+            throw error;
         }
     }
 
@@ -113,7 +151,7 @@ final class Uploads {
                 link(lane.data.resolve(entry.getKey()), entry.getValue().local);
             }
             Move move = new Move(engine, Tally.Direction.PUBLISHED, lane.data + "/", first.root())
-                    .with("name", "lane").with("follow").with("durable");
+                    .with("name", "lane").with("follow");
             if (existing == Existing.FAILS) {
                 move.with("never");
             }
