@@ -71,12 +71,12 @@ def build_all(host: str) -> None:
         if not is_installed(triple) or (name.startswith("macos") and sys.platform != "darwin"):
             print(f"{name} is left out: there is no standard library of Rust for {triple} here", flush=True)
             continue
-        run("cargo", "zigbuild", "--release", "--locked", "-p", "edt-jni", "--target", target, **flags(triple))
+        run("cargo", "zigbuild", "--release", "--locked", "-p", "edt-jni", "--target", target, more=flags(triple))
         keep(name, ROOT / "target" / triple / "release")
 
 
 def flags(triple: str) -> dict[str, str]:
-    """What the environment must say for a target: Rust links musl into programs, and then builds no library that is loaded."""
+    """What the environment must say for a target: where musl is linked in, Rust builds no library that can be loaded."""
     name = f"CARGO_TARGET_{triple.upper().replace('-', '_')}_RUSTFLAGS"
     return {name: "-C target-feature=-crt-static"} if triple.endswith("musl") else {}
 
@@ -98,9 +98,9 @@ def keep(name: str, built: Path) -> None:
         subprocess.run([strip, "-S", target], check=True)
 
 
-def run(*command: str, folder: Path = ROOT, **environment: str) -> None:
+def run(*command: str, folder: Path = ROOT, more: dict[str, str] | None = None) -> None:
     """Runs a command, with more variables in its environment."""
-    subprocess.run(command, cwd=folder, env={**os.environ, **environment}, check=True)
+    subprocess.run(command, cwd=folder, env={**os.environ, **(more or {})}, check=True)
 
 
 if __name__ == "__main__":
