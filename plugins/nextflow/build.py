@@ -76,7 +76,7 @@ def build_all(host: str) -> None:
 
 
 def flags(triple: str) -> dict[str, str]:
-    """What the environment must say for a target: where musl is linked in, Rust builds no library that can be loaded."""
+    """What the environment must say for a target: Rust links musl in, and then builds no library to load."""
     name = f"CARGO_TARGET_{triple.upper().replace('-', '_')}_RUSTFLAGS"
     return {name: "-C target-feature=-crt-static"} if triple.endswith("musl") else {}
 

@@ -109,7 +109,15 @@ fn followed(files: &Files, entry: Entry) -> Result<Entry> {
     match files.reader(&entry.path, 0..0) {
         Ok(reader) => Ok(Entry { path: entry.path, ..reader.entry().clone() }),
         Err(error) => match error.kind() {
-            ErrorKind::WrongType => Ok(Entry { kind: EntryKind::Directory, size: 0, ..entry }),
+            // Not a file, or at a place that opens no links.
+            ErrorKind::WrongType => match resolved(files, &entry.path).and_then(|real| files.stat(&real)) {
+                Ok(real) if real.kind != EntryKind::Directory => Ok(Entry { path: entry.path, ..real }),
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::Refused) => {
+                    Ok(entry)
+                }
+                Err(error) if error.kind() != ErrorKind::Unsupported => Err(error),
+                _ => Ok(Entry { kind: EntryKind::Directory, size: 0, ..entry }),
+            },
             ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::Refused => Ok(entry),
             _ => Err(error),
         },
