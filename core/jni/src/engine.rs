@@ -129,11 +129,8 @@ fn leads_to_directory(files: &Files, path: &RelativePath) -> Result<bool> {
     if path.is_root() {
         return Ok(false);
     }
-    let entry = match files.stat(path) {
-        Ok(entry) => entry,
-        // The listing says what is wrong; some services list what they cannot describe.
-        Err(_) => return Ok(false),
-    };
+    // The listing says what is wrong; some services list what they cannot describe.
+    let Ok(entry) = files.stat(path) else { return Ok(false) };
     Ok(matches!(entry.kind, EntryKind::Symlink(_)) && followed(files, entry)?.kind == EntryKind::Directory)
 }
 
