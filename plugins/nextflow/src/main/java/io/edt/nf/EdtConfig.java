@@ -3,9 +3,9 @@ package io.edt.nf;
 
 import java.util.List;
 import java.util.Map;
-import nextflow.config.spec.ConfigOption;
-import nextflow.config.spec.ConfigScope;
-import nextflow.config.spec.ScopeName;
+import nextflow.config.schema.ConfigOption;
+import nextflow.config.schema.ConfigScope;
+import nextflow.config.schema.ScopeName;
 import nextflow.script.dsl.Description;
 
 /** Names and descriptions of all options. */
@@ -53,7 +53,7 @@ public final class EdtConfig implements ConfigScope {
     public int statTtl;
 
     @ConfigOption
-    @Description("Files that Nextflow may stage or publish at once (512).")
+    @Description("Files that Nextflow may stage or publish at once (64).")
     public int transfers;
 
     @ConfigOption

@@ -28,7 +28,7 @@ public final class EdtPlugin extends BasePlugin {
     private void addMissing() {
         ClassLoader loader = plugin.getPluginClassLoader();
         try {
-            Class.forName("nextflow.config.spec.ConfigScope", false, loader);
+            Class.forName("nextflow.config.schema.ConfigScope", false, loader);
         } catch (ClassNotFoundException error) {
             if (loader instanceof PluginClassLoader) {
                 ((PluginClassLoader) loader).addFile(plugin.getPluginPath().resolve("missing").toFile());

@@ -1,4 +1,4 @@
-// Stands for the annotation of Nextflow 25.10 and newer where an older one compiles the plugin, or runs it.
+// Stands for the annotation of Nextflow 25.04 where an older one compiles the plugin, or runs it.
 package nextflow.script.dsl;
 
 import java.lang.annotation.ElementType;

@@ -1,5 +1,5 @@
-// Stands for the annotation of Nextflow 25.10 and newer where an older one compiles the plugin, or runs it.
-package nextflow.config.spec;
+// Stands for the annotation of Nextflow 25.04 where an older one compiles the plugin, or runs it.
+package nextflow.config.schema;
 
 import java.lang.annotation.ElementType;
 import java.lang.annotation.Retention;
