@@ -1,4 +1,4 @@
-# The only command list of the project: make demo | test | test-long | test-snakemake-older | bench | bench-full | docs | fmt | lint | build | clean
+# The only command list of the project: make demo | test | test-nextflow | test-snakemake-older | test-long | bench | bench-full | nextflow | docs | fmt | lint | build | clean
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -14,12 +14,13 @@ export EDT_TEST_PROFILE ?= dev
 RUST := Cargo.toml Cargo.lock clippy.toml $(shell find core python benchmarks/path -name '*.rs' -o -name Cargo.toml -o -name '*.bin' -o -name '*.hex' 2>/dev/null)
 PACKAGE := pyproject.toml README.md $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed 2>/dev/null)
 SIMULATOR := $(shell find simulator -name '*.cpp' -o -name '*.hpp' -o -name '*.py' -o -name '*.pyi' -o -name CMakeLists.txt -o -name pyproject.toml -o -name README.md 2>/dev/null)
+NEXTFLOW := $(shell find plugins/nextflow -path '*/src/*' -type f 2>/dev/null) plugins/nextflow/pom.xml plugins/nextflow/build.py
 SNAKEMAKE := $(shell find plugins/snakemake -name '*.py' -o -name pyproject.toml -o -name README.md 2>/dev/null)
 # Each call of mypy takes files of one folder, because `conftest` exists in more than one.
 MYPY := $(BIN)/mypy --strict
 NEW_ENOUGH := $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 
-.PHONY: build demo endpoints flight-clients test test-long test-snakemake-older bench bench-full docs fmt lint clean
+.PHONY: build demo endpoints flight-clients nextflow test test-nextflow test-snakemake-older test-long bench bench-full docs fmt lint clean
 
 build: target/release/edt target/release/edt-path $(VENV)/.package $(VENV)/.simulator $(VENV)/.snakemake
 
@@ -63,6 +64,15 @@ target/flight/.built: $(VENV)/.made $(shell find tests/flight/java tests/flight/
 
 flight-clients: target/flight/.built
 
+# The plugin for Nextflow with the libraries of all machines that it can be built for here.
+nextflow: $(VENV)/.made
+	$(BIN)/python plugins/nextflow/build.py
+
+# The same for this machine alone, and the Nextflow that the tests run it in.
+target/nextflow/.built: $(VENV)/.made $(RUST) $(NEXTFLOW) plugins/nextflow/tests/programs.py plugins/nextflow/tests/install.py
+	{ $(BIN)/python plugins/nextflow/build.py --host && $(BIN)/python plugins/nextflow/tests/install.py; } || echo 'tests that need what is missing are skipped'
+	@mkdir -p $(@D) && touch $@
+
 demo: build
 	$(BIN)/python benchmarks/demo.py
 
@@ -76,8 +86,13 @@ test: build lint endpoints flight-clients
 test-snakemake-older: build endpoints
 	$(BIN)/python plugins/snakemake/tests/older.py
 
-test-long: build
+test-nextflow: build target/nextflow/.built
+	cd plugins/nextflow && ../../$(BIN)/pytest --ignore=tests/long
+
+test-long: build target/nextflow/.built
 	$(BIN)/python -m pytest tests/long
+	$(BIN)/python plugins/nextflow/tests/install.py all || echo 'tests that need what is missing are skipped'
+	cd plugins/nextflow && ../../$(BIN)/pytest tests/long
 
 bench: build
 	$(BIN)/python benchmarks/run.py all --minutes 10
@@ -110,6 +125,7 @@ lint: $(VENV)/.package $(VENV)/.simulator $(VENV)/.snakemake
 	$(MYPY) examples/*.py
 	cd simulator && ../$(MYPY) edt_simulator && MYPYPATH=tests ../$(MYPY) tests benchmarks
 	if $(NEW_ENOUGH); then cd plugins/snakemake && ../../$(MYPY) snakemake_storage_plugin_edt && ../../$(MYPY) tests; fi
+	cd plugins/nextflow && ../../$(MYPY) build.py && ../../$(MYPY) tests
 	$(BIN)/stubtest --mypy-config-file pyproject.toml edt._edt
 
 clean:

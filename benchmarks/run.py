@@ -36,6 +36,7 @@ EXPERIMENTS = {
     "sftp": "sftp",
     "flight": "flight",
     "snakemake": "snakemake",
+    "nextflow": "nextflow",
     "peers": "peers",
     "ablation": "ablation",
     "training": "training",

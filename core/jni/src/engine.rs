@@ -1,0 +1,234 @@
+//! What all calls of a JVM share: options, and the connected roots.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use edt::files::Files;
+use edt::path::RelativePath;
+use edt::store::{Depth, Entry, EntryKind};
+use edt::{Endpoint, Error, ErrorKind, Result, TransferOptions};
+use parking_lot::Mutex;
+
+use crate::fields::{Block, Fields, mistaken};
+
+/// A root that is connected when it is first asked for; whoever comes meanwhile waits.
+type Root = Arc<Mutex<Option<Arc<Files>>>>;
+
+/// Links of one path that are followed, as the kernel does.
+const MOST_LINKS: usize = 40;
+
+/// The engine of a JVM.
+pub(crate) struct Engine {
+    pub(crate) options: TransferOptions,
+    roots: Mutex<HashMap<String, Root>>,
+}
+
+impl Engine {
+    /// An engine that has connected to nothing yet.
+    pub(crate) fn new(options: TransferOptions) -> Self {
+        Self { options, roots: Mutex::default() }
+    }
+
+    /// The files of a root, which stay connected. A root that is one address of a web server, with its query, is opened each time.
+    pub(crate) fn files(&self, url: &str) -> Result<Arc<Files>> {
+        if url.contains('?') {
+            return Files::open(&Endpoint::new(url), &self.options).map(Arc::new);
+        }
+        let root = Arc::clone(self.roots.lock().entry(url.to_owned()).or_default());
+        let mut files = root.lock();
+        if let Some(files) = &*files {
+            return Ok(Arc::clone(files));
+        }
+        let opened = Arc::new(Files::open(&Endpoint::new(url), &self.options)?);
+        Ok(Arc::clone(files.insert(opened)))
+    }
+
+    /// Describes what a place (root and path) names, links followed. With the field `real` behind them, only its path without links.
+    pub(crate) fn stat(&self, block: &[u8]) -> Result<Vec<u8>> {
+        let mut fields = Fields::of(block)?;
+        let (files, path) = (self.files(fields.field()?)?, fields.path()?);
+        let mut block = Block::default();
+        if fields.next() == Some("real") {
+            block.add(resolved(&files, &path)?);
+            return Ok(block.into_bytes());
+        }
+        let entry = files.stat(&path)?;
+        let linked = matches!(entry.kind, EntryKind::Symlink(_));
+        block.add_entry(&followed(&files, entry)?, linked);
+        Ok(block.into_bytes())
+    }
+
+    /// The entries below a place, its direct children or all.
+    pub(crate) fn list(&self, place: &[u8], depth: Depth) -> Result<Vec<u8>> {
+        let (files, mut path) = self.place(place)?;
+        if leads_to_directory(&files, &path)? {
+            path = resolved(&files, &path)?;
+        }
+        let mut block = Block::default();
+        for entry in files.list(&path, depth)? {
+            let entry = entry?;
+            let inside = entry.path.clone();
+            let linked = matches!(entry.kind, EntryKind::Symlink(_));
+            let whole = Entry { path: path.join(&inside), ..entry };
+            block.add_entry(&Entry { path: inside, ..followed(&files, whole)? }, linked);
+        }
+        Ok(block.into_bytes())
+    }
+
+    /// Changes a place: an operation, its place, and another path if it takes one.
+    pub(crate) fn change(&self, block: &[u8]) -> Result<()> {
+        use edt::options::Overwrite::{Never, Replace};
+        let mut fields = Fields::of(block)?;
+        let operation = fields.field()?;
+        let files = self.files(fields.field()?)?;
+        let path = fields.path()?;
+        match operation {
+            "directory" => files.create_directory(&path),
+            "remove" => files.remove(&path, Depth::One),
+            "remove-tree" => files.remove(&path, Depth::Tree),
+            "copy" => files.copy(&path, &fields.path()?, Never),
+            "copy-over" => files.copy(&path, &fields.path()?, Replace),
+            "rename" => files.rename(&path, &fields.path()?, Never),
+            "rename-over" => files.rename(&path, &fields.path()?, Replace),
+            _ => Err(mistaken(&format!("the operation `{operation}`"))),
+        }
+    }
+
+    /// The files of a root and the path below it that a block names.
+    pub(crate) fn place(&self, block: &[u8]) -> Result<(Arc<Files>, RelativePath)> {
+        let mut fields = Fields::of(block)?;
+        Ok((self.files(fields.field()?)?, fields.path()?))
+    }
+}
+
+/// What a link leads to, with the name of the link. One that leads nowhere, or where nobody may look, stays a link.
+fn followed(files: &Files, entry: Entry) -> Result<Entry> {
+    if !matches!(entry.kind, EntryKind::Symlink(_)) {
+        return Ok(entry);
+    }
+    match files.reader(&entry.path, 0..0) {
+        Ok(reader) => Ok(Entry { path: entry.path, ..reader.entry().clone() }),
+        Err(error) => match error.kind() {
+            // Not a file, or at a place that opens no links.
+            ErrorKind::WrongType => match resolved(files, &entry.path).and_then(|real| files.stat(&real)) {
+                Ok(real) if real.kind != EntryKind::Directory => Ok(Entry { path: entry.path, ..real }),
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::Refused) => {
+                    Ok(entry)
+                }
+                Err(error) if error.kind() != ErrorKind::Unsupported => Err(error),
+                _ => Ok(Entry { kind: EntryKind::Directory, size: 0, ..entry }),
+            },
+            ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::Refused => Ok(entry),
+            _ => Err(error),
+        },
+    }
+}
+
+/// Whether a path is a link to a directory, which a listing would tell as the link itself.
+fn leads_to_directory(files: &Files, path: &RelativePath) -> Result<bool> {
+    if path.is_root() {
+        return Ok(false);
+    }
+    // The listing says what is wrong; some services list what they cannot describe.
+    let Ok(entry) = files.stat(path) else { return Ok(false) };
+    Ok(matches!(entry.kind, EntryKind::Symlink(_)) && followed(files, entry)?.kind == EntryKind::Directory)
+}
+
+/// The same path without links in it.
+fn resolved(files: &Files, path: &RelativePath) -> Result<RelativePath> {
+    let cannot = |why: &str| Error::new(ErrorKind::Unsupported, format!("could not list `{path}`")).with_cause(why.to_owned());
+    let mut left: VecDeque<Vec<u8>> = path.components().map(<[u8]>::to_vec).collect();
+    let mut reached = RelativePath::root();
+    let mut links = 0;
+    while let Some(name) = left.pop_front() {
+        if name == b".." {
+            reached = reached.parent().ok_or_else(|| cannot("a link leads out of the root"))?;
+            continue;
+        }
+        let next = reached.child(&name)?;
+        let EntryKind::Symlink(target) = files.stat(&next)?.kind else {
+            reached = next;
+            continue;
+        };
+        links += 1;
+        if links > MOST_LINKS {
+            return Err(cannot("its links have no end"));
+        }
+        if target.starts_with(b"/") {
+            return Err(
+                cannot("a link leads to an absolute path").with_hint("make it a relative link, or name the directory itself")
+            );
+        }
+        for name in target.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".").rev() {
+            left.push_front(name.to_vec());
+        }
+    }
+    Ok(reached)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(bytes: &[u8]) -> Vec<&str> {
+        Fields::of(bytes).unwrap().collect()
+    }
+
+    #[test]
+    fn a_place_is_described_listed_and_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a"), b"12345").unwrap();
+        let root = folder.path().display();
+        let engine = Engine::new(TransferOptions::default());
+        engine.change(format!("directory\0{root}\0d/e\0").as_bytes()).unwrap();
+        engine.change(format!("copy\0{root}\0a\0d/b\0").as_bytes()).unwrap();
+        let place = |path: &str| format!("{root}\0{path}\0").into_bytes();
+        let described = engine.stat(&place("d/b")).unwrap();
+        assert_eq!(fields(&described)[..2], ["f", "5"]);
+        let listed = engine.list(&place(""), Depth::Tree).unwrap();
+        let mut names: Vec<&str> = fields(&listed).chunks(4).map(|entry| entry[3]).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["a", "d", "d/b", "d/e"]);
+        engine.change(format!("remove-tree\0{root}\0d\0").as_bytes()).unwrap();
+        assert_eq!(engine.stat(&place("d")).unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(engine.change(format!("what\0{root}\0a\0").as_bytes()).unwrap_err().kind(), ErrorKind::InvalidInput);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_is_described_as_what_it_leads_to() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("d")).unwrap();
+        std::fs::write(folder.path().join("d/f"), b"123").unwrap();
+        for (name, target) in [("file", "d/f"), ("directory", "d"), ("nowhere", "x")] {
+            std::os::unix::fs::symlink(target, folder.path().join(name)).unwrap();
+        }
+        let engine = Engine::new(TransferOptions::default());
+        let listed = engine.list(format!("{}\0\0", folder.path().display()).as_bytes(), Depth::One).unwrap();
+        let fields = fields(&listed);
+        let kind = |name: &str| fields.chunks(4).find(|entry| entry[3] == name).map(|entry| (entry[0], entry[1]));
+        assert_eq!(kind("file"), Some(("F", "3")));
+        assert_eq!(kind("directory"), Some(("D", "0")));
+        assert_eq!(kind("nowhere").map(|(kind, _)| kind), Some("l"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_directory_behind_links_is_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("a/b")).unwrap();
+        std::fs::write(folder.path().join("a/f"), b"123").unwrap();
+        for (name, target) in [("in", "a/b"), ("a/b/up", ".."), ("one", "two"), ("two", "one")] {
+            std::os::unix::fs::symlink(target, folder.path().join(name)).unwrap();
+        }
+        let engine = Engine::new(TransferOptions::default());
+        // `in/up` is `a`, not the root: links are followed one after another.
+        let listed = engine.list(format!("{}\0in/up\0", folder.path().display()).as_bytes(), Depth::One).unwrap();
+        let mut names: Vec<&str> = fields(&listed).chunks(4).map(|entry| entry[3]).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["b", "f"]);
+        let real = engine.stat(format!("{}\0in/up/b\0real\0", folder.path().display()).as_bytes()).unwrap();
+        assert_eq!(fields(&real), ["a/b"]);
+        assert!(engine.list(format!("{}\0one\0", folder.path().display()).as_bytes(), Depth::One).is_err());
+    }
+}

@@ -1,0 +1,79 @@
+// Lets Nextflow ask for more files at once, where edt is used.
+package io.edt.nf;
+
+import java.lang.reflect.Field;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.ThreadPoolExecutor;
+import nextflow.Global;
+import nextflow.Session;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** The pools of threads that stage and publish. */
+final class Pools {
+    private static final Logger LOG = LoggerFactory.getLogger("nextflow.edt");
+
+    private static Object widened;
+    private static boolean used;
+    private static boolean begun;
+
+    private Pools() {}
+
+    /** A session has begun; paths of edt may have been made before. */
+    static synchronized void begin() {
+        begun = true;
+        if (used) {
+            widen();
+        }
+    }
+
+    /** Somebody uses edt: pipelines that do not keep the pools that they have. */
+    static synchronized void widen() {
+        used = true;
+        Object session = Global.getSession();
+        if (!begun || !(session instanceof Session) || session == widened) {
+            return;
+        }
+        widened = session;
+        widenStaging((Session) session, Engine.settings().transfers);
+        widenPublishing((Session) session, Engine.settings().transfers);
+    }
+
+    /** Inputs that are staged at once become one transfer, and Nextflow asks for ten at once. What the user has set stays. */
+    private static void widenStaging(Session session, int transfers) {
+        if (configured(session, "FileTransfer")) {
+            return;
+        }
+        try {
+            Field field = session.getFilePorter().getClass().getDeclaredField("threadPool");
+            field.setAccessible(true);
+            Object pool = field.get(session.getFilePorter());
+            if (pool instanceof ThreadPoolExecutor) {
+                ((ThreadPoolExecutor) pool).setMaximumPoolSize(transfers);
+                ((ThreadPoolExecutor) pool).setCorePoolSize(transfers);
+            }
+        } catch (ReflectiveOperationException | RuntimeException error) {
+            LOG.debug("Nextflow stages as many files at once as `threadPool.FileTransfer` says", error);
+        }
+    }
+
+    /** The pool for publishing is made later, from the configuration. */
+    @SuppressWarnings("unchecked")
+    private static void widenPublishing(Session session, int transfers) {
+        if (configured(session, "PublishDir")) {
+            return;
+        }
+        try {
+            Map<String, Object> pools = (Map<String, Object>) session.getConfig().computeIfAbsent("threadPool", name -> new HashMap<>());
+            pools.put("PublishDir", new HashMap<>(Map.of("minThreads", transfers, "maxThreads", transfers)));
+        } catch (RuntimeException error) {
+            LOG.debug("Nextflow publishes as many files at once as `threadPool.PublishDir` says", error);
+        }
+    }
+
+    private static boolean configured(Session session, String name) {
+        Object pools = session.getConfig().get("threadPool");
+        return pools instanceof Map && ((Map<?, ?>) pools).get(name) != null;
+    }
+}
