@@ -15,8 +15,6 @@ import java.util.concurrent.TimeUnit;
 final class Batches {
     /** A first request waits so long for others: tasks ask from many threads. */
     private static final long WINDOW_MILLIS = 15;
-    /** Batches under way at once: a long one does not hold up what is asked for later. */
-    private static final int AT_ONCE = 4;
     private static final int MOST_FILES = 2000;
     /** Whoever waits for one file of a batch waits for all of it. */
     private static final long MOST_BYTES = 4L << 30;
@@ -29,6 +27,7 @@ final class Batches {
     private static final ScheduledExecutorService TIMER = Executors.newSingleThreadScheduledExecutor(DAEMONS);
     private static final ExecutorService THREADS = Executors.newCachedThreadPool(DAEMONS);
 
+    private final int atOnce;
     private final Work work;
     private final Deque<Request> waiting = new ArrayDeque<>();
     private int running;
@@ -39,7 +38,9 @@ final class Batches {
         void carryOut(List<Request> batch) throws Exception;
     }
 
-    Batches(Work work) {
+    /** `atOnce` batches are under way at most: with more, a long one holds up less; with fewer, each is larger. */
+    Batches(int atOnce, Work work) {
+        this.atOnce = atOnce;
         this.work = work;
     }
 
@@ -49,7 +50,7 @@ final class Batches {
     }
 
     private void schedule(long millis) {
-        if (!scheduled && running < AT_ONCE && !waiting.isEmpty()) {
+        if (!scheduled && running < atOnce && !waiting.isEmpty()) {
             scheduled = true;
             TIMER.schedule(this::start, millis, TimeUnit.MILLISECONDS);
         }

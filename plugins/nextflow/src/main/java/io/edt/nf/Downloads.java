@@ -21,6 +21,8 @@ import nextflow.Session;
 
 /** Files arrive in a {@link Lane}, are verified there, and get their names whole. */
 final class Downloads {
+    private static final int BATCHES_AT_ONCE = 4;
+
     private final Engine engine;
     private final Map<String, Batches> roots = new ConcurrentHashMap<>();
     private final Map<String, Early> ahead = new ConcurrentHashMap<>();
@@ -129,7 +131,7 @@ final class Downloads {
         Request request = new Request(place, target, size(place));
         // A whole root is no name below it, and moves alone.
         String key = place.path.isEmpty() ? "all of " + place.root() : place.root();
-        roots.computeIfAbsent(key, root -> new Batches(this::carryOut)).add(request);
+        roots.computeIfAbsent(key, root -> new Batches(BATCHES_AT_ONCE, this::carryOut)).add(request);
         return request;
     }
 

@@ -22,6 +22,8 @@ final class Uploads {
     /** Directories that move at once, each as a transfer of its own. */
     private static final int DIRECTORIES_AT_ONCE = 8;
 
+    private static final int BATCHES_AT_ONCE = 2;
+
     /** What stands at the target. */
     enum Existing { FAILS, IS_REPLACED }
 
@@ -40,7 +42,7 @@ final class Uploads {
             if (follows && !Files.isDirectory(local)) {
                 Request request = new Request(place, local, Files.size(local));
                 String key = existing + " " + place.root();
-                roots.computeIfAbsent(key, root -> new Batches(batch -> carryOut(batch, existing))).add(request);
+                roots.computeIfAbsent(key, root -> new Batches(BATCHES_AT_ONCE, batch -> carryOut(batch, existing))).add(request);
                 request.await();
             } else {
                 alone(local, place, existing, follows);
