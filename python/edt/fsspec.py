@@ -205,13 +205,14 @@ class EdtFileSystem(Moved):
         self.forget(source)
         self.forget(target)
 
-
     def _move_by_copies(self, source: str, target: str, maxdepth: int | None, options: dict[str, Any]) -> None:
         """Copies, then removes: only edt servers rename for others. What would remove its own copies is refused."""
         recursive = self.isdir(source)
         _refuse_within(source, target)
         if recursive and maxdepth is not None:
-            raise ValueError(f"`{source}` is a directory: it is moved with all that it has, and `maxdepth` does not go with that")
+            raise ValueError(
+                f"`{source}` is a directory: it is moved with all that it has, and `maxdepth` does not go with that"
+            )
         super().mv(source, target, recursive=recursive, **options)
 
 
