@@ -1,4 +1,4 @@
-# The only command list of the project: make demo | test | test-nextflow | test-snakemake-older | test-long | bench | bench-full | nextflow | docs | fmt | lint | build | clean
+# The only command list of the project: make demo | test | test-snakemake-older | test-long | bench | bench-full | nextflow | docs | fmt | lint | build | clean
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -20,7 +20,7 @@ SNAKEMAKE := $(shell find plugins/snakemake -name '*.py' -o -name pyproject.toml
 MYPY := $(BIN)/mypy --strict
 NEW_ENOUGH := $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 
-.PHONY: build demo endpoints flight-clients nextflow test test-nextflow test-snakemake-older test-long bench bench-full docs fmt lint clean
+.PHONY: build demo endpoints flight-clients nextflow test test-snakemake-older test-long bench bench-full docs fmt lint clean
 
 build: target/release/edt target/release/edt-path $(VENV)/.package $(VENV)/.simulator $(VENV)/.snakemake
 
@@ -76,18 +76,16 @@ target/nextflow/.built: $(VENV)/.made $(RUST) $(NEXTFLOW) plugins/nextflow/tests
 demo: build
 	$(BIN)/python benchmarks/demo.py
 
-test: build lint endpoints flight-clients
+test: build lint endpoints flight-clients target/nextflow/.built
 	cargo test --locked --workspace --profile $(EDT_TEST_PROFILE)
 	$(BIN)/python -m pytest tests --ignore=tests/long --durations=40
 	cd simulator && ../$(BIN)/pytest
 	if $(NEW_ENOUGH); then cd plugins/snakemake && ../../$(BIN)/pytest; fi
+	cd plugins/nextflow && ../../$(BIN)/pytest --ignore=tests/long
 
 # The plugin with the oldest Snakemake that it is tested with.
 test-snakemake-older: build endpoints
 	$(BIN)/python plugins/snakemake/tests/older.py
-
-test-nextflow: build target/nextflow/.built
-	cd plugins/nextflow && ../../$(BIN)/pytest --ignore=tests/long
 
 test-long: build target/nextflow/.built
 	$(BIN)/python -m pytest tests/long
