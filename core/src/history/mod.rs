@@ -1,6 +1,7 @@
 //! What edt keeps from one transfer to the next: for each pair of endpoints the path that was explored and the agents trained for it.
 
 mod agent;
+mod past;
 
 use std::path::PathBuf;
 
@@ -10,6 +11,7 @@ use crate::endpoint::{Endpoint, Location};
 use crate::error::{Error, ErrorKind, Result};
 
 pub(crate) use agent::AgentFile;
+pub use past::Past;
 
 /// The directory of edt's data: `EDT_DATA_DIR`, or `edt` in the user's data directory. It may not exist yet.
 pub fn data_directory() -> Result<PathBuf> {

@@ -8,17 +8,20 @@ pub mod explore;
 pub mod falcon;
 pub mod fixed;
 pub mod guard;
+mod listed;
 pub mod marlin;
 pub mod network;
 pub mod utility;
 
 pub use agent::Sampling;
+pub use listed::{Listed, SizeClass};
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::history::Past;
 
 /// The names that `--optimizer` takes. `auto` is `falcon`, begun higher, until a better default is measured.
 pub const NAMES: [&str; 7] = ["auto", "fixed", "edt", "automdt", "falcon", "marlin", "drl"];
@@ -109,6 +112,8 @@ pub struct Observation {
     pub bytes_left: Option<u64>,
     /// Files not yet sent; `None` while listing goes on.
     pub files_left: Option<u64>,
+    /// The files that were listed so far.
+    pub listed: Listed,
     /// What limits this transfer.
     pub policy: Policy,
 }
@@ -129,6 +134,7 @@ impl Observation {
             buffer_free: Buffers::default(),
             bytes_left: None,
             files_left: None,
+            listed: Listed::default(),
             policy: Policy::new(PolicyName::Fair, limit),
         }
     }
@@ -200,6 +206,12 @@ pub struct Setup<'a> {
     pub agent: Option<&'a [u8]>,
     /// How an agent chooses.
     pub sampling: Sampling,
+    /// Round trip time to the other side, as measured when it was called; `None` where there is no network between.
+    pub rtt: Option<Duration>,
+    /// Past transfers that `harp` and `ann` learn from, oldest first.
+    pub history: &'a [Past],
+    /// The bytes of a knowledge file, for `asm`.
+    pub knowledge: Option<&'a [u8]>,
 }
 
 /// Makes the optimizer of a name.

@@ -1,0 +1,67 @@
+//! What is known of the files of a transfer: how many, and how large.
+
+use serde::{Deserialize, Serialize};
+
+/// The files that were listed so far, in classes by size.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    /// The classes that have any file, smallest first.
+    pub classes: Vec<SizeClass>,
+    /// Whether these are all files of the transfer.
+    pub complete: bool,
+}
+
+/// Files whose sizes have the same power of two.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SizeClass {
+    /// Files of 2^`exponent` bytes and more, and of less than twice that; empty files are of class 0.
+    pub exponent: u8,
+    /// How many.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Listed {
+    /// All files.
+    pub fn files(&self) -> u64 {
+        self.classes.iter().map(|class| class.files).sum()
+    }
+
+    /// Their bytes.
+    pub fn bytes(&self) -> u64 {
+        self.classes.iter().map(|class| class.bytes).sum()
+    }
+
+    /// Mean size in bytes; 0 without files.
+    pub fn mean_size(&self) -> f64 {
+        self.bytes() as f64 / self.files().max(1) as f64
+    }
+
+    /// Counts a file.
+    pub fn add(&mut self, size: u64) {
+        let exponent = size.max(1).ilog2() as u8;
+        let at = self.classes.partition_point(|class| class.exponent < exponent);
+        if self.classes.get(at).is_none_or(|class| class.exponent != exponent) {
+            self.classes.insert(at, SizeClass { exponent, ..SizeClass::default() });
+        }
+        let class = &mut self.classes[at];
+        (class.files, class.bytes) = (class.files + 1, class.bytes + size);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_counted_by_the_power_of_two_of_their_size() {
+        let mut listed = Listed::default();
+        for size in [1024, 0, 1, 2047, 2048, 1 << 40] {
+            listed.add(size);
+        }
+        let found: Vec<_> = listed.classes.iter().map(|class| (class.exponent, class.files, class.bytes)).collect();
+        assert_eq!(found, [(0, 2, 1), (10, 2, 3071), (11, 1, 2048), (40, 1, 1 << 40)]);
+        assert_eq!((listed.files(), listed.bytes()), (6, 3071 + 1 + 2048 + (1 << 40)));
+    }
+}
