@@ -51,8 +51,8 @@ impl Falcon {
         Self { centre, asked: centre, ..Self::new() }
     }
 
-    /// The step as the paper prints it, for comparison: it divides by n where the authors' program multiplies by it, so that its
-    /// steps shrink with the square of n.
+    /// The step as the paper prints it, for comparison, by the name `falcon-printed`: it divides by n where the authors' program
+    /// multiplies by it, so that its steps shrink with the square of n.
     pub fn as_printed() -> Self {
         Self { form: Form::Printed, ..Self::new() }
     }
@@ -144,7 +144,7 @@ fn moved(centre: u16, step: f64, limit: u16) -> u16 {
 }
 
 /// Whether an interval ran at a concurrency that says nothing about the one asked for.
-fn is_far(streams: u16, asked: u16) -> bool {
+pub(super) fn is_far(streams: u16, asked: u16) -> bool {
     streams.abs_diff(asked) > (asked / 4).max(1)
 }
 
@@ -156,7 +156,10 @@ impl Default for Falcon {
 
 impl Optimizer for Falcon {
     fn name(&self) -> &'static str {
-        "falcon"
+        match self.form {
+            Form::Relative => "falcon",
+            Form::Printed => "falcon-printed",
+        }
     }
 
     fn start(&mut self, policy: &Policy) -> Decision {
