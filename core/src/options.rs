@@ -24,6 +24,8 @@ pub struct TransferOptions {
     pub concurrency: u16,
     /// The agent file for the optimizers `edt`, `automdt` and `drl`; default `None`: the one kept for the endpoints.
     pub agent: Option<PathBuf>,
+    /// The knowledge file for the optimizer `asm`; default `None`: the one that `edt learn` keeps.
+    pub knowledge: Option<PathBuf>,
     /// Whether an agent takes the mean, or the most likely move, instead of sampling as the papers do; default it samples.
     pub deterministic: bool,
     /// The seed of an agent's sampling: the same observations give the same decisions; default 0.
@@ -80,6 +82,8 @@ pub struct TransferOptions {
     pub known_hosts: Option<PathBuf>,
     /// Where the manifest (JSON lines) of the transfer is kept; default a temporary file that the report owns.
     pub manifest: Option<PathBuf>,
+    /// What the history keeps of the transfer; default what `EDT_HISTORY` says, else all but the names of endpoints.
+    pub history: Remember,
 }
 
 impl Default for TransferOptions {
@@ -88,6 +92,7 @@ impl Default for TransferOptions {
             optimizer: "auto".to_owned(),
             concurrency: 4,
             agent: None,
+            knowledge: None,
             deterministic: false,
             seed: 0,
             policy: PolicyName::Fair,
@@ -115,6 +120,7 @@ impl Default for TransferOptions {
             plain: Plain::LoopbackOnly,
             known_hosts: None,
             manifest: None,
+            history: Remember::Environment,
         }
     }
 }
@@ -137,6 +143,10 @@ impl TransferOptions {
         }
         if !agent && self.agent.is_some() {
             return bad("the policy `fixed` takes no agent".to_owned());
+        }
+        if self.knowledge.is_some() && (self.optimizer != "asm" || self.policy == PolicyName::Fixed) {
+            return Err(Error::new(ErrorKind::InvalidInput, "a knowledge file is of the optimizer `asm` only")
+                .with_hint("choose this optimizer, or leave out the knowledge"));
         }
         if self.concurrency == 0 {
             return bad("a concurrency of 0 moves nothing".to_owned());
@@ -244,6 +254,20 @@ pub enum SecretSource {
     File(PathBuf),
     /// The text itself, from a program that embeds edt.
     Text(String),
+}
+
+/// What the history keeps of a transfer. Names of files are never kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Remember {
+    /// What `EDT_HISTORY` says: `off`, or `names`; else the machines.
+    #[default]
+    Environment,
+    /// Nothing.
+    Nothing,
+    /// How it went, between which machines.
+    Machines,
+    /// The same, and its sources and its destination as they were named.
+    Names,
 }
 
 /// Where connections may go without encryption.

@@ -1,22 +1,22 @@
 //! A transfer from one endpoint to another: the entry point of the crate.
 
+mod handle;
 pub mod job;
+mod learned;
 mod runner;
 mod settings;
 mod verdict;
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
-
-use crossbeam_channel::Receiver;
 
 use crate::auth::secret;
 use crate::control::{Outcome, Settings, SystemClock, Waited};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Event, EventSender};
+use crate::event::EventSender;
 use crate::files;
+use crate::history::{Beginning, Recording};
 use crate::link::client::{self, Session, Target};
 use crate::link::socket::check_congestion;
 use crate::open::{self, Destination, Sources};
@@ -33,8 +33,11 @@ use crate::report::Report;
 use crate::session::{Steering, Work};
 use crate::store::{EntryKind, Times};
 use crate::transfer::job::{Job, JobRunner};
-use crate::transfer::runner::{Ended, Guarding, Runner, SharedOptimizer, cancelled, trained};
+use crate::transfer::learned::Learned;
+use crate::transfer::runner::{Ended, Guarding, Runner, SharedOptimizer};
 use crate::transfer::settings::{check_mirror, chosen, policy, receive_options, send_options};
+
+pub use handle::{Canceller, TransferHandle};
 
 /// What to move, and how.
 pub struct Transfer {
@@ -110,16 +113,16 @@ impl Transfer {
     /// Starts the transfer on threads of its own. Fails at once on options, endpoints, secrets and connections that cannot work.
     pub fn start(self) -> Result<TransferHandle> {
         self.options.validate()?;
-        let agent = match self.optimizer {
-            Some(_) => None,
-            None => trained(&self.options, &self.sources, &self.destination)?,
+        let learned = match self.optimizer {
+            Some(_) => Learned::default(),
+            None => Learned::read(&self.options, &self.sources, &self.destination)?,
         };
         crate::limits::raise_open_files();
         if let Some(job) = crate::store::remote::added::job(&self.sources, &self.destination, &self.options)? {
             if self.options.files.is_some() {
                 return Err(Error::new(ErrorKind::Unsupported, "files can be chosen of a directory, and not of a table"));
             }
-            return self.start_job(job, agent);
+            return self.start_job(job, learned);
         }
         let (events, receiver) = EventSender::channel();
         let (work, target, peer) = self.open()?;
@@ -128,34 +131,35 @@ impl Transfer {
         let cancel: Arc<Stop> = Arc::default();
         let allowed = peer.as_ref().map_or(u16::MAX, |peer| peer.limits.max_streams);
         let policy = policy(&self.options, &work, allowed);
-        let steering = Steering {
-            account,
-            cancel: Arc::clone(&cancel),
-            settings: Settings { policy, interval: self.options.interval, events },
-            clock: SystemClock::new(),
+        let trip = peer.as_ref().map_or(work.contact / 2, |peer| peer.rtt);
+        let rtt = (peer.is_some() || !trip.is_zero()).then_some(trip);
+        let beginning = self.beginning().map(|beginning| beginning.over(rtt, peer.as_ref().and_then(|peer| peer.local)));
+        let first = work.first_streams.over(trip);
+        let optimizer = match self.optimizer {
+            Some(own) => own,
+            None => learned.optimizer(&self.options, first, rtt)?,
         };
-        let first = work.first_streams.over(peer.as_ref().map_or(work.contact / 2, |peer| peer.rtt));
+        let optimizer = SharedOptimizer::new(optimizer, &self.options, self.guarding);
+        let recording = Recording::begin(beginning, optimizer.name());
+        let settings = Settings { policy, interval: self.options.interval, events, recorder: recording.recorder() };
         let runner = Runner {
-            optimizer: SharedOptimizer::new(self.optimizer.or(agent), &self.options, first, self.guarding)?,
+            optimizer,
             sources: self.sources,
             destination: self.destination,
             options: self.options,
             work,
             target,
-            steering,
+            steering: Steering { account, cancel: Arc::clone(&cancel), settings, clock: SystemClock::new() },
+            recording,
             outcome: Outcome::default(),
             failures: 0,
             progress: 0,
         };
-        let thread = std::thread::Builder::new()
-            .name("edt-transfer".to_owned())
-            .spawn(move || runner.run(peer))
-            .map_err(|cause| Error::io("could not start the transfer's thread", &cause))?;
-        Ok(TransferHandle { events: receiver, canceller: Canceller { stop: cancel }, thread: Some(thread) })
+        TransferHandle::spawn(receiver, cancel, move || runner.run(peer))
     }
 
     /// Starts what a service carries out in its own way.
-    fn start_job(self, job: Box<dyn Job>, agent: Option<Box<dyn Optimizer>>) -> Result<TransferHandle> {
+    fn start_job(self, job: Box<dyn Job>, learned: Learned) -> Result<TransferHandle> {
         let (events, receiver) = EventSender::channel();
         let manifest = Manifest::create(self.options.manifest.as_deref())?;
         let account = Arc::new(Account::new(events.clone(), manifest));
@@ -163,17 +167,29 @@ impl Transfer {
         let parts = u16::try_from(job.parts().max(1)).unwrap_or(u16::MAX);
         let policy = Policy::new(self.options.policy, self.options.max_streams.get().min(parts));
         let first = self.first_streams(true).over(Duration::ZERO);
-        let optimizer = SharedOptimizer::new(self.optimizer.or(agent), &self.options, first, self.guarding)?;
-        let settings = Settings { policy, interval: self.options.interval, events };
+        let beginning = self.beginning();
+        let optimizer = match self.optimizer {
+            Some(own) => own,
+            None => learned.optimizer(&self.options, first, None)?,
+        };
+        let optimizer = SharedOptimizer::new(optimizer, &self.options, self.guarding);
+        let recording = Recording::begin(beginning, optimizer.name());
+        let settings = Settings { policy, interval: self.options.interval, events, recorder: recording.recorder() };
         let steering = Steering { account, cancel: Arc::clone(&cancel), settings, clock: SystemClock::new() };
         let name = optimizer.name().to_owned();
-        let ended = Ended { sources: self.sources, destination: self.destination, options: self.options, optimizer: name };
+        let ended =
+            Ended { sources: self.sources, destination: self.destination, options: self.options, optimizer: name, recording };
         let runner = JobRunner { job, optimizer, ended, steering };
-        let thread = std::thread::Builder::new()
-            .name("edt-transfer".to_owned())
-            .spawn(move || runner.run())
-            .map_err(|cause| Error::io("could not start the transfer's thread", &cause))?;
-        Ok(TransferHandle { events: receiver, canceller: Canceller { stop: cancel }, thread: Some(thread) })
+        TransferHandle::spawn(receiver, cancel, move || runner.run())
+    }
+
+    /// What the history is told of this transfer when it begins. Of measurements from memory to memory, and of what leaves nothing for
+    /// another attempt, it is told nothing.
+    fn beginning(&self) -> Option<Beginning> {
+        if self.made_up.is_some() || self.forget {
+            return None;
+        }
+        Beginning::of(&self.sources, &self.destination, &self.options)
     }
 
     /// Runs the transfer to its end. Items that failed are in the report; an error means that the transfer as a whole ended early.
@@ -321,69 +337,6 @@ fn name_roots(session: &Session, roots: &mut [Root]) -> Result<Option<Vec<u8>>> 
         }
     }
     Ok(None)
-}
-
-/// A running transfer. Dropping it cancels.
-pub struct TransferHandle {
-    events: Receiver<Event>,
-    canceller: Canceller,
-    thread: Option<JoinHandle<Result<Report>>>,
-}
-
-impl TransferHandle {
-    /// The events; the channel is bounded, lossy, and closes after [`Event::Finished`].
-    pub fn events(&self) -> Receiver<Event> {
-        self.events.clone()
-    }
-
-    /// Asks the transfer to stop; what was verified is kept for resuming.
-    pub fn cancel(&self) {
-        self.canceller.cancel();
-    }
-
-    /// A handle that cancels from another thread.
-    pub fn canceller(&self) -> Canceller {
-        self.canceller.clone()
-    }
-
-    /// Whether [`TransferHandle::join`] would return at once.
-    pub fn is_finished(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
-    }
-
-    /// Waits for the end.
-    pub fn join(mut self) -> Result<Report> {
-        match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(result)) => result,
-            _ => Err(Error::new(ErrorKind::Io, "the transfer's thread panicked")),
-        }
-    }
-}
-
-impl Drop for TransferHandle {
-    fn drop(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            self.canceller.cancel();
-            let _ = thread.join();
-        }
-    }
-}
-
-/// Cancels a transfer from any thread.
-#[derive(Clone)]
-pub struct Canceller {
-    stop: Arc<Stop>,
-}
-
-impl Canceller {
-    pub(crate) fn new(stop: Arc<Stop>) -> Self {
-        Self { stop }
-    }
-
-    /// Asks the transfer to stop; may be called any number of times.
-    pub fn cancel(&self) {
-        self.stop.set(Some(cancelled()));
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@
 use std::time::Duration;
 
 use edt::optimizer::network::{LayerSpec, Network, Tensors};
-use edt::optimizer::{Buffers, Decision, Observation, Optimizer, PerStage, Policy, PolicyName, Sampling, Setup, by_name};
+use edt::optimizer::{
+    Buffers, Decision, Listed, Observation, Optimizer, PerStage, Policy, PolicyName, Sampling, Setup, by_name,
+};
 use proptest::prelude::*;
 
 const EDT: &[u8] = include_bytes!("agents/edt.safetensors");
@@ -22,7 +24,11 @@ fn layers(tensors: &Tensors<'_>) -> Vec<LayerSpec> {
 }
 
 fn optimizer(name: &str, bytes: &[u8], sampling: Sampling) -> Box<dyn Optimizer> {
-    by_name(name, &Setup { streams: 1, agent: Some(bytes), sampling }).expect("the agent suits its optimizer")
+    by_name(name, &setup(bytes, sampling)).expect("the agent suits its optimizer")
+}
+
+fn setup(bytes: &[u8], sampling: Sampling) -> Setup<'_> {
+    Setup { streams: 1, agent: Some(bytes), sampling, rtt: None, history: &[], knowledge: None }
 }
 
 fn observed(applied: Decision, throughput: f64) -> Observation {
@@ -38,6 +44,7 @@ fn observed(applied: Decision, throughput: f64) -> Observation {
         buffer_free: Buffers { sender: 1 << 20, receiver: 2 << 20, sender_capacity: 4 << 20, receiver_capacity: 4 << 20 },
         bytes_left: None,
         files_left: None,
+        listed: Listed::default(),
         policy: Policy::new(PolicyName::Fair, 48),
     }
 }
@@ -110,7 +117,7 @@ fn a_discrete_agent_moves_by_its_moves_only() {
 #[test]
 fn an_agent_serves_no_other_optimizer() {
     for (name, bytes) in [("edt", AUTOMDT), ("automdt", DRL), ("drl", EDT)] {
-        let setup = Setup { streams: 1, agent: Some(bytes), sampling: Sampling::Seeded(0) };
+        let setup = setup(bytes, Sampling::Seeded(0));
         let error = by_name(name, &setup).err().unwrap();
         assert!(error.hint().unwrap().contains("--optimizer"), "{error:?}");
     }
@@ -119,7 +126,7 @@ fn an_agent_serves_no_other_optimizer() {
 /// Loads and asks; what becomes of it does not matter as long as it ends.
 fn try_out(bytes: &[u8]) {
     for name in ["edt", "automdt", "drl"] {
-        let setup = Setup { streams: 1, agent: Some(bytes), sampling: Sampling::Seeded(0) };
+        let setup = setup(bytes, Sampling::Seeded(0));
         if let Ok(mut optimizer) = by_name(name, &setup) {
             let decision = optimizer.start(&Policy::new(PolicyName::Fair, 48));
             let decision = optimizer.decide(&observed(decision, 1e8)).expect("an agent answers everything");

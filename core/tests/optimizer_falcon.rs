@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use edt::optimizer::falcon::Falcon;
-use edt::optimizer::{Buffers, Decision, Observation, Optimizer, PerStage, Policy, PolicyName};
+use edt::optimizer::{Buffers, Decision, Listed, Observation, Optimizer, PerStage, Policy, PolicyName};
 
 const STREAM: f64 = 20e6;
 const SEEDS: u64 = 30;
@@ -39,6 +39,7 @@ impl Path {
             buffer_free: Buffers::default(),
             bytes_left: None,
             files_left: None,
+            listed: Listed::default(),
             policy: *policy,
         }
     }

@@ -7,7 +7,7 @@ use edt::optimizer::falcon::Falcon;
 use edt::optimizer::fixed::Fixed;
 use edt::optimizer::guard::{Guard, is_nearly_done};
 use edt::optimizer::utility::utility;
-use edt::optimizer::{Buffers, Decision, Observation, Optimizer, PerStage, Policy, PolicyName};
+use edt::optimizer::{Buffers, Decision, Listed, Observation, Optimizer, PerStage, Policy, PolicyName};
 
 const STREAM: f64 = 20e6;
 
@@ -28,6 +28,7 @@ fn observed(applied: &Decision, throughput: f64, policy: Policy) -> Observation 
         buffer_free: Buffers::default(),
         bytes_left: None,
         files_left: None,
+        listed: Listed::default(),
         policy,
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 
 use anyhow::Context as _;
-use clap::CommandFactory as _;
+use clap::{Command, CommandFactory as _};
 use clap_mangen::Man;
 
 use crate::args::{Cli, CompletionsArgs, ManArgs};
@@ -35,8 +35,15 @@ fn pages() -> io::Result<Vec<u8>> {
     command.build();
     let mut pages = Vec::new();
     Man::new(command.clone()).render(&mut pages)?;
-    for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
-        Man::new(sub.clone()).title(format!("edt-{}", sub.get_name())).render(&mut pages)?;
-    }
+    render_below(&command, "edt", &mut pages)?;
     Ok(pages)
+}
+
+fn render_below(command: &Command, name: &str, pages: &mut Vec<u8>) -> io::Result<()> {
+    for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+        let name = format!("{name}-{}", sub.get_name());
+        Man::new(sub.clone()).title(name.as_str()).render(pages)?;
+        render_below(sub, &name, pages)?;
+    }
+    Ok(())
 }

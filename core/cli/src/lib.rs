@@ -8,12 +8,13 @@ mod exit;
 mod explore;
 mod files;
 mod generate;
+mod history;
 mod interrupt;
 mod progress;
+mod python;
 mod serve;
 mod sources;
 mod terminal;
-mod train;
 mod verify;
 
 use std::ffi::OsString;
@@ -34,8 +35,8 @@ pub fn register() {
 
 /// Runs one command line, program name first, and answers with the exit code.
 ///
-/// It ends the process itself in two cases only: Ctrl-C while nothing can be stopped cleanly, or pressed again; and `edt train`, whose
-/// place the training takes. May be called again in the same process.
+/// It ends the process itself in two cases only: Ctrl-C while nothing can be stopped cleanly, or pressed again; and `edt train`
+/// and `edt learn`, whose place a Python program takes. May be called again in the same process.
 pub fn main_from<I, T>(arguments: I) -> i32
 where
     I: IntoIterator<Item = T>,
@@ -79,7 +80,9 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Verify(args) => verify::run(&args),
         Command::Clean(args) => clean::run(&args),
         Command::Explore(args) => explore::run(&args),
-        Command::Train(args) => train::run(&args),
+        Command::Train(args) => python::run(python::TRAINING, &args.arguments),
+        Command::Learn(args) => python::run(python::LEARNING, &args.arguments),
+        Command::History(args) => history::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => generate::completions(&args),
         Command::Man(args) => generate::man(&args),

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::event::{Event, EventSender, Sampled, Stage, Totals, Tuned};
+use crate::history::Recorder;
 use crate::metrics::{Rates, Sample, sampler};
 use crate::optimizer::guard::is_nearly_done;
-use crate::optimizer::{Decision, Optimizer, Policy};
+use crate::optimizer::{Decision, Listed, Optimizer, Policy};
 
 mod bottleneck;
 mod clock;
@@ -69,6 +70,8 @@ pub struct Settings {
     pub interval: Option<Duration>,
     /// Who watches.
     pub events: EventSender,
+    /// What keeps the intervals and decisions.
+    pub recorder: Recorder,
 }
 
 /// The account of the control loop.
@@ -84,6 +87,8 @@ pub struct Outcome {
     pub advice: Vec<String>,
     /// Why the tuning ended before the transfer, if it did.
     pub tuning_error: Option<Error>,
+    /// The files to be sent, by size, as far as they were listed; of several sessions those of the one that had most.
+    pub listed: Listed,
 }
 
 impl Outcome {
@@ -96,6 +101,9 @@ impl Outcome {
             self.advice = later.advice;
         }
         self.tuning_error = self.tuning_error.take().or(later.tuning_error);
+        if later.listed.files() > self.listed.files() {
+            self.listed = later.listed;
+        }
     }
 }
 
@@ -240,6 +248,7 @@ impl Controller<'_> {
         let decision = self.tuner.last.clone();
         self.unapplied = self.plant.apply(&decision).is_err();
         let tuned = Tuned { elapsed_s: self.clock.now().as_secs_f64(), decision };
+        self.settings.recorder.decision(&tuned);
         self.settings.events.send(Event::Tuned(tuned.clone()));
         self.decisions.push(tuned);
     }
@@ -248,6 +257,7 @@ impl Controller<'_> {
         let rates = after.since(before);
         let sampled = self.sampled(&rates, &after);
         self.tally.count(sampled.bottleneck, &rates, &self.settings.policy);
+        self.settings.recorder.interval(&sampled, rates.interval, &self.tuner.last);
         self.settings.events.send(Event::Sampled(sampled.clone()));
         self.timeline.push(sampled);
         (self.shown, self.shown_at) = (Some(after.clone()), self.clock.now());
@@ -293,6 +303,7 @@ impl Controller<'_> {
             bottleneck: self.tally.bottleneck(),
             advice: self.tally.advice(&self.settings.policy),
             tuning_error: self.tuner.error,
+            listed: self.shown.map(|sample| sample.listed).unwrap_or_default(),
         }
     }
 }

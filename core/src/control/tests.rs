@@ -7,7 +7,7 @@ use crate::error::ErrorKind;
 use crate::metrics::sampler::StageSample;
 use crate::optimizer::falcon::Falcon;
 use crate::optimizer::fixed::Fixed;
-use crate::optimizer::{Buffers, Observation, PerStage, PolicyName};
+use crate::optimizer::{Buffers, Listed, Observation, PerStage, PolicyName};
 use crate::protocol::message::TcpMeters;
 use crate::testing::clock::ManualClock;
 
@@ -87,6 +87,7 @@ impl Plant for SimulatedPlant {
             buffers: Buffers::default(),
             bytes_left: self.total.map(|total| total.saturating_sub(bytes)),
             files_left: None,
+            listed: Listed::default(),
         })
     }
 
@@ -140,7 +141,8 @@ impl Optimizer for Scripted {
 }
 
 fn settings() -> Settings {
-    Settings { policy: Policy::new(PolicyName::Fair, 64), interval: None, events: EventSender::silent() }
+    let (policy, events) = (Policy::new(PolicyName::Fair, 64), EventSender::silent());
+    Settings { policy, interval: None, events, recorder: Recorder::default() }
 }
 
 fn streams(outcome: &Outcome) -> Vec<u16> {

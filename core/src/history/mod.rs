@@ -1,7 +1,24 @@
-//! What edt keeps from one transfer to the next: for each pair of endpoints the path that was explored and the agents trained for it.
+//! What edt keeps from one transfer to the next: a database of past transfers, and for each pair of endpoints the path that was explored
+//! and the agents trained for it.
 
-mod agent;
+mod beginning;
+mod columns;
+mod database;
+mod import;
+#[cfg(target_os = "linux")]
+mod interface;
+mod kept;
 mod past;
+mod pasts;
+mod recording;
+mod retention;
+mod schema;
+mod stretches;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod write;
 
 use std::path::PathBuf;
 
@@ -10,8 +27,16 @@ use etcetera::BaseStrategy;
 use crate::endpoint::{Endpoint, Location};
 use crate::error::{Error, ErrorKind, Result};
 
-pub(crate) use agent::AgentFile;
+pub(crate) use beginning::Beginning;
+pub use columns::{Cell, Column, ColumnKind, Table};
+pub use database::History;
+pub use import::Imported;
+pub(crate) use kept::KeptFile;
 pub use past::Past;
+pub use pasts::pasts;
+pub use recording::Recorder;
+pub(crate) use recording::{End, Ending, Recording};
+pub use retention::{Prune, Pruned};
 
 /// The directory of edt's data: `EDT_DATA_DIR`, or `edt` in the user's data directory. It may not exist yet.
 pub fn data_directory() -> Result<PathBuf> {
@@ -23,6 +48,16 @@ pub fn data_directory() -> Result<PathBuf> {
             .with_cause(cause)
             .with_hint("set HOME, or set EDT_DATA_DIR to a directory for edt's data")
     })
+}
+
+/// Where past transfers are kept.
+pub fn database_file() -> Result<PathBuf> {
+    Ok(data_directory()?.join("history.db"))
+}
+
+/// Where the knowledge is kept that `edt learn` makes of past transfers.
+pub fn knowledge_file() -> Result<PathBuf> {
+    Ok(data_directory()?.join("knowledge").join("knowledge.json"))
 }
 
 /// The key of a pair of endpoints: `SOURCE--DESTINATION`, each `local`, or host and port of its server.
@@ -58,42 +93,4 @@ fn place(endpoint: &Endpoint) -> Result<String> {
 /// The text with nothing in it that a file system may take for more than a part of a name.
 fn as_name(text: &str) -> String {
     text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' || c == '-' { c } else { '_' }).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn key(source: &str, destination: &str) -> String {
-        pair_key(&source.into(), &destination.into()).unwrap()
-    }
-
-    #[test]
-    fn a_pair_is_named_by_its_machines_and_not_by_its_paths() {
-        assert_eq!(key("data/", "edt://dtn.example:9000/a/b"), "local--dtn.example_9000");
-        assert_eq!(key("edts://dtn.example/", "null:"), "dtn.example_7632--local");
-        assert_eq!(key("zero:4x1GiB", "file:///data"), "local--local");
-        assert_eq!(key("edt://[fe80::1]:9/", "."), "fe80__1_9--local");
-    }
-
-    #[test]
-    fn no_host_name_leads_out_of_the_directory() {
-        let file = path_file(&"edt://..:1/../x".into(), &"edt://a\\b%2f/".into(), 1).unwrap();
-        assert_eq!(file.file_name().unwrap().to_str().unwrap(), ".._1--a_b_2f_7632.json");
-        assert_eq!(file.parent().unwrap(), data_directory().unwrap().join("paths"));
-    }
-
-    #[test]
-    fn paths_and_agents_have_names_of_their_own() {
-        let (source, destination) = (Endpoint::from("."), Endpoint::from("edt://h:1/"));
-        assert!(path_file(&source, &destination, 1).unwrap().ends_with("paths/local--h_1.json"));
-        assert!(path_file(&source, &destination, 3).unwrap().ends_with("paths/local--h_1-3.json"));
-        assert!(agent_file(&source, &destination, "edt").unwrap().ends_with("agents/local--h_1-edt.safetensors"));
-        assert_eq!(path_file(&source, &destination, 2).unwrap_err().kind(), ErrorKind::InvalidInput);
-    }
-
-    #[test]
-    fn an_endpoint_that_is_none_has_no_key() {
-        assert!(pair_key(&"gopher://x/".into(), &".".into()).is_err());
-    }
 }

@@ -3,7 +3,7 @@
 mod standby;
 
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -75,6 +75,8 @@ pub struct Session {
     pub software: String,
     /// One round trip, measured while connecting.
     pub rtt: Duration,
+    /// The address of this side, if the system tells.
+    pub local: Option<IpAddr>,
 }
 
 /// Opens a session. Plain on loopback, unless the target asks for TLS, and where the options allow plain anywhere; else under TLS, with
@@ -88,6 +90,7 @@ pub fn connect(target: &Target, options: &TransferOptions, opening: Option<Openi
     let (socket, rtt) = socket::connect(&target.host, target.port)?;
     let failed = |cause: &io::Error| failed(&peer, cause);
     let address = socket.peer_addr().map_err(|cause| failed(&cause))?;
+    let local = socket.local_addr().ok().map(|local| local.ip());
     socket::configure(&socket, Use::Control).map_err(|cause| failed(&cause))?;
     let plain = !target.tls && (options.plain == Plain::Anywhere || socket::is_loopback(address.ip()));
     let trust = if plain { None } else { Some(Trust::new(&peer, options)?) };
@@ -113,7 +116,8 @@ pub fn connect(target: &Target, options: &TransferOptions, opening: Option<Openi
     messages.iter().skip(1).try_for_each(|message| control.sender.send(message))?;
     let Established { session, session_key: key, limits, peer: software, .. } = established;
     let software = software.chars().filter(|c| !c.is_control()).take(100).collect();
-    Ok(Session { control, dialer: Arc::new(TcpDialer { way, session, key, standby }), limits, peer, software, rtt })
+    let dialer = Arc::new(TcpDialer { way, session, key, standby });
+    Ok(Session { control, dialer, limits, peer, software, rtt, local })
 }
 
 /// Does the client's part of the handshake up to its own proof, which is returned: it is said once the server has proved itself.

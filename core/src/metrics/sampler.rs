@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::optimizer::{Buffers, Decision, Observation, PerStage, Policy};
+use crate::metrics::listed;
+use crate::optimizer::{Buffers, Decision, Listed, Observation, PerStage, Policy};
 use crate::protocol::message::{Meters, StageMeters, TcpMeters};
 
 /// Cumulative counters of both halves at one moment.
@@ -20,6 +21,8 @@ pub struct Sample {
     pub bytes_left: Option<u64>,
     /// Files not yet sent; `None` while listing goes on.
     pub files_left: Option<u64>,
+    /// The files to be sent that were listed so far.
+    pub listed: Listed,
 }
 
 /// Cumulative counters of one stage, stamped with the clock of the half they come from: two halves share no clock.
@@ -73,6 +76,7 @@ impl Sample {
             },
             bytes_left: sender.bytes_left,
             files_left: sender.files_left,
+            listed: listed::understood(sender.listed.as_ref()),
         }
     }
 
@@ -153,6 +157,7 @@ pub fn observe(before: &Sample, after: &Sample, elapsed: Duration, requested: &D
         buffer_free: after.buffers,
         bytes_left: after.bytes_left,
         files_left: after.files_left,
+        listed: after.listed.clone(),
         policy: *policy,
     }
 }
@@ -182,6 +187,7 @@ fn pairs(
 mod tests {
     use super::*;
     use crate::optimizer::PolicyName;
+    use crate::protocol::message::ListedFiles;
 
     const SECOND_US: u64 = 1_000_000;
 
@@ -219,12 +225,14 @@ mod tests {
     #[test]
     fn an_observation_carries_the_applied_concurrency_and_not_the_requested_one() {
         let before = halves(&half(SECOND_US, 1), &half(SECOND_US, 1));
-        let after = halves(&half(2 * SECOND_US, 2), &half(2 * SECOND_US, 2));
+        let listed = Some(ListedFiles { classes: vec![(20, 3, 3 << 20)], complete: true });
+        let after = halves(&Meters { listed, ..half(2 * SECOND_US, 2) }, &half(2 * SECOND_US, 2));
         let requested = Decision { pipelining: 7, ..Decision::uniform(60, "wish") };
         let policy = Policy::new(PolicyName::Fair, 64);
         let observation = observe(&before, &after, Duration::from_secs(9), &requested, &policy);
         assert_eq!(observation.applied.concurrency, PerStage::all(4));
         assert_eq!((observation.applied.pipelining, observation.elapsed), (7, Duration::from_secs(9)));
+        assert_eq!((observation.listed.files(), observation.listed.complete), (3, true));
     }
 
     #[test]

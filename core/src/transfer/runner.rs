@@ -9,10 +9,10 @@ use crate::control::Outcome;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::event::{Event, EventSender, Totals};
-use crate::history::AgentFile;
+use crate::history::{End, Ending, Recording};
 use crate::link::client::{Session, Target};
 use crate::optimizer::guard::Guard;
-use crate::optimizer::{AGENTS, Decision, Observation, Optimizer, Policy, PolicyName, Sampling, Setup, by_name};
+use crate::optimizer::{Decision, Observation, Optimizer, Policy};
 use crate::options::{RunMode, TransferOptions};
 use crate::pipeline::account::Account;
 use crate::report::{Report, human_bytes, human_count};
@@ -33,6 +33,7 @@ pub(super) struct Runner {
     pub(super) work: Work,
     pub(super) target: Option<Target>,
     pub(super) steering: Steering,
+    pub(super) recording: Recording,
     pub(super) outcome: Outcome,
     /// Failures of connections without any progress in between.
     pub(super) failures: u32,
@@ -45,7 +46,7 @@ impl Runner {
         let result = self.attempts(peer);
         let account = Arc::clone(&self.steering.account);
         let (sources, destination, options, optimizer) = (self.sources, self.destination, self.options, self.optimizer.name);
-        let ended = Ended { sources, destination, options, optimizer };
+        let ended = Ended { sources, destination, options, optimizer, recording: self.recording };
         ended.report(result, self.outcome, &account, &self.steering.settings.events)
     }
 
@@ -102,6 +103,7 @@ pub(super) struct Ended {
     pub(super) options: TransferOptions,
     /// The optimizer's name.
     pub(super) optimizer: String,
+    pub(super) recording: Recording,
 }
 
 impl Ended {
@@ -112,12 +114,16 @@ impl Ended {
         // Whatever the end was, the manifest tells what is there.
         let (failures, manifest) = account.close();
         let manifest = manifest.finish();
-        result?;
-        if account.unaccounted() > 0 && self.options.run == RunMode::Copy {
-            return Err(Error::new(ErrorKind::Protocol, format!("{} items are not accounted for", account.unaccounted()))
-                .with_hint("run the same command again, and report this as a defect of edt"));
-        }
+        let result = result.and_then(|()| accounted_for(account, self.options.run));
         let verdict = judge(&totals, &outcome, &self.options, [&self.sources[0], &self.destination]);
+        self.recording.finish(Ending {
+            end: End::of(&result, &totals),
+            totals,
+            listed: outcome.listed,
+            bottleneck: verdict.bottleneck,
+            rate_limited: verdict.rate_limited,
+        });
+        result?;
         Ok(Report {
             source: self.sources.iter().map(Endpoint::to_string).collect::<Vec<_>>().join(" "),
             destination: self.destination.to_string(),
@@ -132,6 +138,17 @@ impl Ended {
             dry_run: self.options.run == RunMode::DryRun,
             manifest: manifest?,
         })
+    }
+}
+
+/// An error if an item was listed that is neither there nor among the failures.
+fn accounted_for(account: &Account, run: RunMode) -> Result<()> {
+    match account.unaccounted() {
+        items if items > 0 && run == RunMode::Copy => {
+            Err(Error::new(ErrorKind::Protocol, format!("{items} items are not accounted for"))
+                .with_hint("run the same command again, and report this as a defect of edt"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -155,30 +172,6 @@ pub(super) fn cancelled() -> Error {
     Error::new(ErrorKind::Cancelled, "the transfer was interrupted").with_hint("run the same command again to resume")
 }
 
-/// The optimizer that the options name, if it is a trained agent: its file is read before anything is connected.
-pub(super) fn trained(
-    options: &TransferOptions,
-    sources: &[Endpoint],
-    destination: &Endpoint,
-) -> Result<Option<Box<dyn Optimizer>>> {
-    let name = options.optimizer.as_str();
-    let Some(source) = sources.first() else { return Ok(None) };
-    if options.policy == PolicyName::Fixed || !AGENTS.contains(&name) {
-        return Ok(None);
-    }
-    let file = match &options.agent {
-        Some(path) => AgentFile::named(path)?,
-        None => AgentFile::kept(source, destination, name)?,
-    };
-    let setup = Setup { agent: Some(file.bytes()), ..setup(options, 1) };
-    by_name(name, &setup).map(Some).map_err(|error| file.refused(&error))
-}
-
-fn setup(options: &TransferOptions, streams: u16) -> Setup<'static> {
-    let sampling = if options.deterministic { Sampling::MostLikely } else { Sampling::Seeded(options.seed) };
-    Setup { streams, agent: None, sampling }
-}
-
 /// Whether a guard stands between an optimizer and the stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Guarding {
@@ -196,18 +189,7 @@ pub(super) struct SharedOptimizer {
 }
 
 impl SharedOptimizer {
-    /// `first` is what `fixed` keeps and `auto` begins around.
-    pub(super) fn new(
-        own: Option<Box<dyn Optimizer>>,
-        options: &TransferOptions,
-        first: u16,
-        guarding: Guarding,
-    ) -> Result<Self> {
-        let inner = match own {
-            Some(optimizer) => optimizer,
-            None if options.policy == PolicyName::Fixed => by_name("fixed", &setup(options, first))?,
-            None => by_name(&options.optimizer, &setup(options, first))?,
-        };
+    pub(super) fn new(inner: Box<dyn Optimizer>, options: &TransferOptions, guarding: Guarding) -> Self {
         let name = match (options.optimizer.as_str(), inner.name()) {
             ("auto", "falcon") => "auto (falcon)".to_owned(),
             (_, name) => name.to_owned(),
@@ -216,7 +198,7 @@ impl SharedOptimizer {
             Guarding::Guarded => Box::new(Guard::new(inner)),
             Guarding::Unguarded => inner,
         };
-        Ok(Self { name, inner: Arc::new(Mutex::new(inner)) })
+        Self { name, inner: Arc::new(Mutex::new(inner)) }
     }
 }
 

@@ -4,7 +4,7 @@ use edt::protocol::TransferId;
 use edt::protocol::frame::{FLAG_ZERO, FrameHeader, FrameKind, crc32c};
 use edt::protocol::message::{
     Ack, Answer, Complete, Direction, DoneItem, DoneKey, Failed, FileHeader, FileState, Have, ItemFailed, ItemKind, Key, Listed,
-    MadeUp, Message, Meters, PartialFile, ReceiveOptions, Request, Root, SendOptions, Skipped, StageMeters, Start, TcpMeters,
+    ListedFiles, MadeUp, Message, Meters, PartialFile, ReceiveOptions, Request, Root, SendOptions, Skipped, StageMeters, Start, TcpMeters,
     Tune, WireEntry,
 };
 
@@ -211,8 +211,14 @@ fn meter_messages() -> Vec<(&'static str, Message)> {
         bytes_left: Some(10),
         files_left: None,
         bytes_sent: 1 << 31,
+        listed: None,
     };
-    vec![("meters", Message::Meters(meters)), ("tune", Message::Tune(tune()))]
+    let listed = ListedFiles { classes: vec![(0, 3, 1), (20, 1_000_000, 1 << 40), (63, 1, 1 << 63)], complete: true };
+    vec![
+        ("meters", Message::Meters(meters.clone())),
+        ("tune", Message::Tune(tune())),
+        ("meters-listed", Message::Meters(Meters { listed: Some(listed), ..meters })),
+    ]
 }
 
 fn file_messages() -> Vec<(&'static str, Message)> {

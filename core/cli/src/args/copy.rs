@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use edt::TransferOptions;
 use edt::optimizer::{self, PolicyName};
-use edt::options::{Digest, Fsync, Overwrite, RunMode, Selection, Symlinks};
+use edt::options::{Digest, Fsync, Overwrite, Remember, RunMode, Selection, Symlinks};
 
 use super::{ConnectArgs, chosen, values};
 use crate::exit::EXIT_CODES;
@@ -37,6 +37,9 @@ pub(crate) struct CopyArgs {
     /// Agent file of the optimizers `edt`, `automdt` and `drl`, as `edt train` writes it (default: the one kept for SRC and DST)
     #[arg(long, value_name = "FILE", requires = "optimizer", help_heading = "Tuning")]
     pub(crate) agent: Option<PathBuf>,
+    /// Knowledge file of the optimizer `asm`, as `edt learn` writes it (default: the one that it keeps)
+    #[arg(long, value_name = "FILE", requires = "optimizer", help_heading = "Tuning")]
+    pub(crate) knowledge: Option<PathBuf>,
     /// Let an agent take the mean, or the most likely move (default: it samples, as the papers do)
     #[arg(long, help_heading = "Tuning")]
     pub(crate) deterministic: bool,
@@ -112,6 +115,9 @@ pub(crate) struct CopyArgs {
     /// Write the report to FILE as JSON (default: not written)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) report: Option<PathBuf>,
+    /// Keep no record of this transfer for `edt history` (default: keep one, unless EDT_HISTORY=off)
+    #[arg(long, help_heading = "Output")]
+    pub(crate) no_history: bool,
     /// Print what would be copied, and change nothing (default: copy)
     #[arg(long, help_heading = "Output")]
     pub(crate) dry_run: bool,
@@ -137,6 +143,7 @@ impl CopyArgs {
         let mut options = TransferOptions {
             optimizer: self.optimizer()?,
             agent: self.agent.clone(),
+            knowledge: self.knowledge.clone(),
             deterministic: self.deterministic,
             seed: self.seed,
             policy: self.policy.into(),
@@ -159,6 +166,7 @@ impl CopyArgs {
             digest: self.digest.into(),
             run: if self.dry_run { RunMode::DryRun } else { RunMode::Copy },
             manifest: self.manifest.clone(),
+            history: if self.no_history { Remember::Nothing } else { Remember::Environment },
             ..TransferOptions::default()
         };
         if let Some(concurrency) = self.concurrency {
@@ -293,7 +301,7 @@ mod tests {
     fn every_option_reaches_the_transfer() {
         let options = parse(
             "--limit-rate 800Mbit --max-streams 9 --chunk-size 1MiB --interval 0.5 --include *.a --exclude *.b --no-overwrite \
-             --symlinks skip --fsync full --digest none --dry-run --manifest m --token-file t --plain --known-hosts k --policy low",
+             --symlinks skip --fsync full --digest none --dry-run --manifest m --token-file t --plain --known-hosts k --policy low --no-history",
         )
         .options()
         .unwrap();
@@ -303,6 +311,7 @@ mod tests {
         assert_eq!((options.overwrite, options.symlinks), (Overwrite::Never, Symlinks::Skip));
         assert_eq!((options.fsync, options.digest, options.run), (Fsync::Full, Digest::None, RunMode::DryRun));
         assert_eq!((options.manifest, options.known_hosts), (Some("m".into()), Some("k".into())));
+        assert_eq!(options.history, Remember::Nothing);
         assert_eq!(options.secret, edt::options::SecretSource::File("t".into()));
         assert_eq!((options.plain, options.policy), (edt::options::Plain::Anywhere, PolicyName::Low));
     }

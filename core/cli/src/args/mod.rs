@@ -4,6 +4,8 @@ mod chosen;
 mod connect;
 mod copy;
 mod explore;
+mod history;
+mod learn;
 mod serve;
 mod train;
 mod values;
@@ -17,6 +19,10 @@ use clap_complete::Shell;
 pub(crate) use connect::ConnectArgs;
 pub(crate) use copy::CopyArgs;
 pub(crate) use explore::ExploreArgs;
+pub(crate) use history::{
+    FormatArg, HistoryArgs, HistoryCommand, HistoryExportArgs, HistoryImportArgs, HistoryListArgs, HistoryPruneArgs, HistoryShowArgs,
+};
+pub(crate) use learn::LearnArgs;
 pub(crate) use serve::ServeArgs;
 pub(crate) use train::TrainArgs;
 
@@ -37,6 +43,8 @@ Endpoints:
 
 Environment:
   EDT_TOKEN  the shared secret; secrets are never arguments
+  EDT_HISTORY, EDT_HISTORY_DAYS, EDT_DATA_DIR
+             what is kept of transfers: `edt help history`
   EDT_LOG    what to log: error, warn, info, debug, trace, or module=level
              (default: info for `edt serve`, else warn)";
 
@@ -69,6 +77,10 @@ pub(crate) enum Command {
     Explore(Box<ExploreArgs>),
     /// Train an agent for a path that was explored.
     Train(TrainArgs),
+    /// Learn from past transfers, or from logs, for the optimizer `asm`.
+    Learn(LearnArgs),
+    /// Look at past transfers, export them, and import those of other tools.
+    History(HistoryArgs),
     /// Tell what on this host limits transfers, and the command that mends it.
     Doctor(DoctorArgs),
     /// Print the completion script of a shell.

@@ -122,6 +122,7 @@ impl<'a> Feed<'a> {
             }
         }
         self.flush_pack();
+        shared.sizes.lock().complete = true;
         self.listed.complete = true;
         self.tell();
         Ok(())
@@ -144,6 +145,9 @@ impl<'a> Feed<'a> {
         }
         if self.shared.options.dry_run {
             return;
+        }
+        if entry.kind == EntryKind::File {
+            self.shared.sizes.lock().add(entry.size);
         }
         if entry.kind == EntryKind::File && entry.size > SMALL && !self.shared.copied {
             self.large(entry, destination, identity);

@@ -18,7 +18,8 @@ use parking_lot::Mutex;
 use crate::buffer::{Budget, Slab, SlabPool};
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::{ControlSender, FrameSink};
-use crate::metrics::StageMeter;
+use crate::metrics::{StageMeter, listed};
+use crate::optimizer::Listed;
 use crate::path::RelativePath;
 use crate::pipeline::account::Account;
 use crate::pipeline::frames::FrameBuffer;
@@ -138,6 +139,8 @@ pub(crate) struct Shared {
     read: Arc<StageMeter>,
     network: Arc<StageMeter>,
     tcp: Mutex<HashMap<u16, TcpMeters>>,
+    /// The files to be sent that were listed so far.
+    sizes: Mutex<Listed>,
     begun: Instant,
     sent: AtomicU64,
 }
@@ -177,6 +180,7 @@ impl Sender {
             read: StageMeter::new(),
             network: StageMeter::new(),
             tcp: Mutex::default(),
+            sizes: Mutex::default(),
             begun: Instant::now(),
             sent: AtomicU64::new(0),
         });
@@ -379,6 +383,7 @@ impl Shared {
             bytes_left: left.map(|bytes| bytes + (buffer_capacity - buffer_free)),
             files_left: left.map(|_| self.pending.lock().items.len() as u64),
             bytes_sent: self.sent.load(Ordering::Relaxed),
+            listed: Some(listed::told(&self.sizes.lock())),
             ..Meters::default()
         }
     }

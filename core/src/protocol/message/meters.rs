@@ -36,6 +36,21 @@ pub struct Meters {
     /// Bytes put on streams by a sender half.
     #[n(9)]
     pub bytes_sent: u64,
+    /// The files that a sender half has found to send; `None` at a receiver.
+    #[n(10)]
+    pub listed: Option<ListedFiles>,
+}
+
+/// Files to be sent, as far as listing has found them, in classes by the power of two of their size.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct ListedFiles {
+    /// Exponent, files and bytes of each class that has any file, smallest first; an exponent is below 64, so there are 64 at most.
+    #[n(0)]
+    pub classes: Vec<(u8, u64, u64)>,
+    /// Whether listing is complete.
+    #[n(1)]
+    pub complete: bool,
 }
 
 /// Cumulative meters of one stage of one half.

@@ -7,12 +7,12 @@ use std::time::Instant;
 use crate::control::{self, Outcome, Plant};
 use crate::error::Result;
 use crate::event::Totals;
-use crate::metrics::{Sample, StageMeter};
-use crate::optimizer::Decision;
+use crate::metrics::{Sample, StageMeter, listed};
+use crate::optimizer::{Decision, Listed as ListedSizes};
 use crate::options::{RunMode, TransferOptions};
 use crate::pipeline::limiter::Limiter;
 use crate::pipeline::pool::WorkerPool;
-use crate::protocol::message::{DoneItem, FileHeader, ItemKind, Key, Listed, Meters, Skipped, StageMeters};
+use crate::protocol::message::{DoneItem, FileHeader, ItemKind, Key, Listed, ListedFiles, Meters, Skipped, StageMeters};
 use crate::report::Report;
 use crate::session::Steering;
 use crate::transfer::job::gate::Gate;
@@ -39,7 +39,8 @@ impl JobRunner {
             }
             return ended.report(Ok(()), Outcome::default(), &account, &events);
         }
-        let (result, outcome) = carry_out(job, optimizer, &ended.options, steering);
+        let sizes = listed::told(&sizes(&planned, job.bytes()));
+        let (result, outcome) = carry_out(job, optimizer, &ended.options, steering, sizes);
         for (made, number) in result.iter().flatten().zip(1..) {
             let (header, item) = described(made, number);
             account.done(&header, &item);
@@ -54,6 +55,7 @@ fn carry_out(
     optimizer: SharedOptimizer,
     options: &TransferOptions,
     steering: Steering,
+    listed: ListedFiles,
 ) -> (Result<Vec<Made>>, Outcome) {
     let Steering { account, cancel, settings, clock } = steering;
     let shared = Arc::new(Shared {
@@ -69,7 +71,7 @@ fn carry_out(
     });
     let worker = Arc::clone(&shared);
     let pool = WorkerPool::new("job", Arc::new(move |_| worker.work()));
-    let mut plant = JobPlant { shared: &shared, pool: &pool, begun: Instant::now(), buffer: options.buffer, most: 0 };
+    let mut plant = JobPlant { shared: &shared, pool: &pool, begun: Instant::now(), buffer: options.buffer, most: 0, listed };
     let outcome = control::run(&mut plant, Box::new(optimizer), settings, &clock);
     pool.join();
     (conclude(&shared), outcome)
@@ -94,6 +96,7 @@ struct JobPlant<'a> {
     begun: Instant,
     buffer: u64,
     most: u16,
+    listed: ListedFiles,
 }
 
 impl JobPlant<'_> {
@@ -121,6 +124,7 @@ impl Plant for JobPlant<'_> {
             buffer_capacity: self.buffer,
             bytes_left: self.shared.job.bytes().map(|bytes| bytes.saturating_sub(self.moved())),
             files_left: Some(self.shared.waiting() as u64),
+            listed: Some(self.listed.clone()),
             ..Meters::default()
         };
         Ok(Sample::from_halves(&half, &half))
@@ -157,6 +161,18 @@ fn wanted(made: &Made) -> Skipped {
     Skipped { path, size, wanted: true, ..Skipped::default() }
 }
 
+/// The sizes of the files that will be made. Where only those of all together are known, each gets its share; without any, none is listed.
+fn sizes(planned: &[Made], bytes: Option<u64>) -> ListedSizes {
+    let share = bytes.map(|bytes| bytes / (planned.len() as u64).max(1));
+    let known = planned.iter().any(|made| made.size > 0);
+    let mut sizes = ListedSizes::default();
+    for size in planned.iter().filter_map(|made| if known { Some(made.size) } else { share }) {
+        sizes.add(size);
+    }
+    sizes.complete = known || share.is_some();
+    sizes
+}
+
 /// A made file in the terms of the account; one without digests is one that the far side has put together.
 fn described(made: &Made, number: u32) -> (FileHeader, DoneItem) {
     let (crc64nvme, blake3) = made.digests.unzip();
@@ -175,4 +191,23 @@ fn described(made: &Made, number: u32) -> (FileHeader, DoneItem) {
         copy_from: crc64nvme.is_none().then(Vec::new),
     };
     (header, DoneItem { file: number, crc64nvme: crc64nvme.unwrap_or(0), blake3 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(size: u64) -> Made {
+        Made { size, ..Made::default() }
+    }
+
+    #[test]
+    fn sizes_are_those_that_are_known_or_shares_or_nothing() {
+        let known = sizes(&[made(0), made(1000)], Some(5));
+        assert_eq!((known.files(), known.bytes(), known.complete), (2, 1000, true));
+        let shared = sizes(&[made(0), made(0)], Some(3000));
+        assert_eq!((shared.files(), shared.bytes(), shared.classes[0].exponent, shared.complete), (2, 3000, 10, true));
+        let unknown = sizes(&[made(0), made(0)], None);
+        assert_eq!((unknown.files(), unknown.complete), (0, false));
+    }
 }

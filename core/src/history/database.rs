@@ -1,0 +1,187 @@
+//! The database of past transfers: SQLite in one file, with its log of changes beside it, that many processes read and write at once.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+
+use super::database_file;
+use super::schema::MIGRATIONS;
+use crate::error::{Error, ErrorKind, Result};
+
+/// How long a statement waits for other processes that write.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The same, of one that nobody waits for.
+const BACKGROUND_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Past transfers, open.
+///
+/// Each process opens it for itself, and so does each thread. A program must not open the same file through another copy of SQLite while
+/// this one is open in it: the locks of a file are those of a process.
+#[derive(Debug)]
+pub struct History {
+    pub(super) connection: Connection,
+    path: PathBuf,
+}
+
+impl History {
+    /// Opens the past transfers of this user, and begins them if there are none.
+    pub fn open() -> Result<Self> {
+        Self::open_at(&database_file()?)
+    }
+
+    /// The same, unless there are none.
+    pub fn open_if_there() -> Result<Option<Self>> {
+        let path = database_file()?;
+        if path.exists() { Self::open_at(&path).map(Some) } else { Ok(None) }
+    }
+
+    /// Opens a file of past transfers, and begins one where none is.
+    pub fn open_at(path: &Path) -> Result<Self> {
+        create(path).map_err(|cause| Error::io(unopened(path), &cause).with_hint(elsewhere()))?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let open = || {
+            let mut connection = Connection::open_with_flags(path, flags)?;
+            prepare(&mut connection, path)?;
+            migrate(&mut connection, &MIGRATIONS).map(|version| (connection, version))
+        };
+        let (connection, version) = open().map_err(|cause| explained(unopened(path), &cause, path))?;
+        if version > MIGRATIONS.len() {
+            return Err(Error::new(ErrorKind::Unsupported, unopened(path))
+                .with_cause(format!("it is of version {version}, and this edt knows versions up to {}", MIGRATIONS.len()))
+                .with_hint("a newer edt has written it: use that one, or set EDT_DATA_DIR to another directory"));
+        }
+        Ok(Self { connection, path: path.to_owned() })
+    }
+
+    /// For whoever writes beside something else: waits longer for others that write, and leaves the log of changes as it is when it
+    /// closes, so that the end waits for no disk.
+    pub(super) fn in_background(self) -> Result<Self> {
+        let set_up = || {
+            self.connection.busy_timeout(BACKGROUND_PATIENCE)?;
+            self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map(drop)
+        };
+        set_up().map_err(|cause| explained(unopened(&self.path), &cause, &self.path))?;
+        Ok(self)
+    }
+
+    /// Carries out changes, all or none.
+    pub(super) fn change<T>(&mut self, change: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
+        let carry_out = || {
+            let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let changed = change(&transaction)?;
+            transaction.commit().map(|()| changed)
+        };
+        carry_out().map_err(|cause| explained(format!("could not write to `{}`", self.path.display()), &cause, &self.path))
+    }
+
+    /// The error for what could not be read.
+    pub(super) fn unread(&self, cause: &rusqlite::Error) -> Error {
+        explained(format!("could not read `{}`", self.path.display()), cause, &self.path)
+    }
+}
+
+/// Makes the file and the directories above it, for this user alone: whom a user exchanges data with concerns nobody else.
+fn create(path: &Path) -> io::Result<()> {
+    if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+        fs::create_dir_all(directory)?;
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map(drop)
+}
+
+/// Sets up a connection. Where locks reach further than memory that processes share, the log of changes cannot be used.
+fn prepare(connection: &mut Connection, path: &Path) -> rusqlite::Result<()> {
+    connection.busy_timeout(PATIENCE)?;
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    let networked = is_networked(path);
+    let mode = if networked { "TRUNCATE" } else { "WAL" };
+    match connection.pragma_update_and_check(None, "journal_mode", mode, |row| row.get::<_, String>(0)) {
+        // Another process uses the file in its present mode, which is as good.
+        Err(cause) if is_busy(&cause) => {}
+        answer => drop(answer?),
+    }
+    connection.pragma_update(None, "synchronous", if networked { "FULL" } else { "NORMAL" })?;
+    connection.pragma_update(None, "foreign_keys", true)
+}
+
+/// Brings the tables to the newest version, which may be done by several processes at once; returns the version that is there then.
+pub(super) fn migrate(connection: &mut Connection, migrations: &[&str]) -> rusqlite::Result<usize> {
+    let version = |connection: &Connection| connection.pragma_query_value(None, "user_version", |row| row.get::<_, usize>(0));
+    let found = version(connection)?;
+    if found >= migrations.len() {
+        return Ok(found);
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let found = version(&transaction)?;
+    for migration in migrations.iter().skip(found) {
+        transaction.execute_batch(migration)?;
+    }
+    let reached = found.max(migrations.len());
+    transaction.pragma_update(None, "user_version", reached)?;
+    transaction.commit().map(|()| reached)
+}
+
+pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+/// Whether a file lies on a file system that several machines share.
+#[cfg(target_os = "linux")]
+fn is_networked(path: &Path) -> bool {
+    // NFS, SMB (three kinds), AFS, Ceph, Lustre, GPFS, BeeGFS, 9P, OrangeFS, and whatever runs over FUSE [statfs(2)].
+    const KINDS: [u32; 12] = [
+        0x6969,
+        0x517b,
+        0xff53_4d42,
+        0xfe53_4d42,
+        0x5346_414f,
+        0x00c3_6400,
+        0x0bd0_0bd0,
+        0x4750_4653,
+        0x1983_0326,
+        0x0102_1997,
+        0x2003_0528,
+        0x6573_5546,
+    ];
+    // The width of the field differs between machines; the kinds have 32 bits.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    rustix::fs::statfs(path).is_ok_and(|found| KINDS.contains(&(found.f_type as u32)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_networked(_: &Path) -> bool {
+    false
+}
+
+fn unopened(path: &Path) -> String {
+    format!("could not open the history `{}`", path.display())
+}
+
+fn elsewhere() -> &'static str {
+    "set EDT_DATA_DIR to a directory that can be written, or EDT_HISTORY=off to keep no history"
+}
+
+fn explained(what: String, cause: &rusqlite::Error, path: &Path) -> Error {
+    let (kind, hint) = match cause.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            (ErrorKind::Corrupted, format!("move `{}` away; a new one is begun then", path.display()))
+        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed) => {
+            (ErrorKind::Io, "try again; where it lies on a network file system, see docs/history.md".to_owned())
+        }
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+            (ErrorKind::PermissionDenied, elsewhere().to_owned())
+        }
+        Some(ErrorCode::DiskFull) => (ErrorKind::NoSpace, "free space, or set EDT_HISTORY=off to keep no history".to_owned()),
+        _ => (ErrorKind::Io, elsewhere().to_owned()),
+    };
+    Error::new(kind, what).with_cause(cause).with_hint(hint)
+}

@@ -1,0 +1,72 @@
+//! What the optimizer of a transfer knows before it: read before anything is connected.
+
+use std::time::Duration;
+
+use crate::endpoint::Endpoint;
+use crate::error::Result;
+use crate::history::{self, KeptFile, Past};
+use crate::optimizer::{AGENTS, Optimizer, PolicyName, Sampling, Setup, by_name};
+use crate::options::TransferOptions;
+
+/// The optimizers that learn from past transfers.
+const HISTORIANS: [&str; 2] = ["harp", "ann"];
+
+/// The optimizer that needs a knowledge file.
+const KNOWING: &str = "asm";
+
+/// What was read for the optimizer that the options name.
+#[derive(Default)]
+pub(super) struct Learned {
+    agent: Option<Box<dyn Optimizer>>,
+    knowledge: Option<KeptFile>,
+    history: Vec<Past>,
+}
+
+impl Learned {
+    /// Reads the agent, the knowledge or the past transfers that the optimizer is made from, if it is made from any.
+    pub(super) fn read(options: &TransferOptions, sources: &[Endpoint], destination: &Endpoint) -> Result<Self> {
+        let name = options.optimizer.as_str();
+        let Some(source) = sources.first().filter(|_| options.policy != PolicyName::Fixed) else { return Ok(Self::default()) };
+        if AGENTS.contains(&name) {
+            let file = KeptFile::agent(options.agent.as_deref(), source, destination, name)?;
+            let made = by_name(name, &Setup { agent: Some(file.bytes()), ..setup(options, 1) });
+            return Ok(Self { agent: Some(made.map_err(|error| file.refused(&error))?), ..Self::default() });
+        }
+        if name == KNOWING {
+            return Ok(Self { knowledge: Some(KeptFile::knowledge(options.knowledge.as_deref())?), ..Self::default() });
+        }
+        if HISTORIANS.contains(&name) {
+            return Ok(Self { history: past_transfers(source, destination), ..Self::default() });
+        }
+        Ok(Self::default())
+    }
+
+    /// Makes the optimizer. `first` is what `fixed` keeps and `auto` begins around.
+    pub(super) fn optimizer(self, options: &TransferOptions, first: u16, rtt: Option<Duration>) -> Result<Box<dyn Optimizer>> {
+        if let Some(agent) = self.agent {
+            return Ok(agent);
+        }
+        let name = if options.policy == PolicyName::Fixed { "fixed" } else { options.optimizer.as_str() };
+        let knowledge = self.knowledge.as_ref().map(KeptFile::bytes);
+        let made = by_name(name, &Setup { rtt, history: &self.history, knowledge, ..setup(options, first) });
+        made.map_err(|error| match &self.knowledge {
+            Some(file) => file.refused(&error),
+            None => error,
+        })
+    }
+}
+
+/// The past transfers, oldest first. Without any an optimizer has its own ways, so that a history that cannot be read ends nothing.
+fn past_transfers(source: &Endpoint, destination: &Endpoint) -> Vec<Past> {
+    let mut pasts = history::pasts(source, destination).unwrap_or_else(|error| {
+        tracing::warn!("could not learn from past transfers: {error}");
+        Vec::new()
+    });
+    pasts.sort_by(|one, other| one.began_s.total_cmp(&other.began_s));
+    pasts
+}
+
+fn setup(options: &TransferOptions, streams: u16) -> Setup<'static> {
+    let sampling = if options.deterministic { Sampling::MostLikely } else { Sampling::Seeded(options.seed) };
+    Setup { streams, agent: None, sampling, rtt: None, history: &[], knowledge: None }
+}
