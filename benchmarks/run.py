@@ -44,6 +44,7 @@ EXPERIMENTS = {
     "tiny-4k": "tiny_4k",
     "million": "million",
     "agents": "agents",
+    "optimizers": "optimizers",
 }
 """Names in the order in which all are run, and the modules of `experiments`, imported only then: some need PyTorch."""
 

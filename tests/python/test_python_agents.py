@@ -12,7 +12,7 @@ AGENTS = Path(__file__).parents[2] / "core" / "tests" / "agents"
 
 
 def test_every_optimizer_of_the_core_has_its_name() -> None:
-    assert {"auto", "fixed", "edt", "automdt", "falcon", "marlin", "drl"} == set(edt.OPTIMIZERS)
+    assert {"auto", "fixed", "edt", "automdt", "falcon", "marlin", "drl"} <= set(edt.OPTIMIZERS)
 
 
 @pytest.mark.parametrize("optimizer", ["edt", "automdt", "drl"])

@@ -24,8 +24,11 @@ use learner::{INPUTS, Learner, Row};
 /// Fewest past transfers that are worth learning from.
 const LEAST_HISTORY: usize = 30;
 
-/// Most past transfers that are learnt from, the newest: more would make the start of a transfer wait.
+/// Most past transfers that are learnt from: more would make the start of a transfer wait.
 const MOST_HISTORY: usize = 1000;
+
+/// How far round trip times of paths that count as equally long may be apart, as a share.
+const ALIKE: f64 = 0.25;
 
 /// Intervals of this transfer that are learnt from, the newest.
 const RECENT: usize = 20;
@@ -54,16 +57,16 @@ pub struct Ann {
 }
 
 impl Ann {
-    /// Learns from the history of the setup, the newest of it.
+    /// Learns from the history of the setup.
     ///
     /// Fails where the history is too short to learn from.
     pub fn new(setup: &Setup<'_>) -> Result<Self> {
-        let newest = &setup.history[setup.history.len().saturating_sub(MOST_HISTORY)..];
-        let rows: Vec<Row> = newest.iter().filter_map(of_past).collect();
+        let history = telling(setup.history, setup.rtt);
+        let rows: Vec<Row> = history.iter().filter_map(|past| of_past(past)).collect();
         if rows.len() < LEAST_HISTORY {
             return Err(too_short(rows.len()));
         }
-        let candidates = candidates(newest);
+        let candidates = candidates(&history);
         let mut learner = Learner::new(rows);
         learner.train(&[], EPOCHS.0);
         let (learnt, asked) = (learner.rows(), candidates[0]);
@@ -102,6 +105,21 @@ fn too_short(rows: usize) -> Error {
         .with_hint("copy with other optimizers first, each transfer is recorded (see `edt history list`), or import logs of other tools")
 }
 
+/// The past transfers to learn from: the newest over paths as long as this one, then the newest of all others.
+fn telling(history: &[Past], rtt: Option<Duration>) -> Vec<&Past> {
+    let here = rtt.unwrap_or_default().as_secs_f64();
+    let is_alike = |past: &&Past| (past.rtt_s.unwrap_or(0.0) - here).abs() <= ALIKE * here;
+    let (alike, others): (Vec<_>, Vec<_>) = history.iter().partition(is_alike);
+    let mut chosen = newest(&alike, MOST_HISTORY).to_vec();
+    chosen.extend(newest(&others, MOST_HISTORY - chosen.len()));
+    chosen
+}
+
+/// The last so many, or all.
+fn newest<'a, 'b>(pasts: &'b [&'a Past], most: usize) -> &'b [&'a Past] {
+    &pasts[pasts.len().saturating_sub(most)..]
+}
+
 /// What a past transfer teaches; nothing if it moved nothing.
 fn of_past(past: &Past) -> Option<Row> {
     let rtt = past.rtt_s.and_then(|rtt| Duration::try_from_secs_f64(rtt).ok());
@@ -130,7 +148,7 @@ fn inputs(rtt: Option<Duration>, files: Option<(f64, f64)>, setting: Setting) ->
 }
 
 /// The settings within what the history holds of each parameter; first the one that was fastest, with the fewest streams of several.
-fn candidates(history: &[Past]) -> Vec<Setting> {
+fn candidates(history: &[&Past]) -> Vec<Setting> {
     let settings: Vec<_> = history.iter().filter(|past| of_past(past).is_some()).map(|past| (of_history(past), past.goodput)).collect();
     let slower = |a: &&(Setting, f64), b: &&(Setting, f64)| a.1.total_cmp(&b.1).then(b.0.streams().cmp(&a.0.streams()));
     let fastest = settings.iter().max_by(slower).map(|(setting, _)| *setting);
@@ -213,7 +231,7 @@ mod tests {
         let past = history(&path);
         let mut optimizer = Ann::new(&setup(&past, &path)).unwrap();
         let mut trial = Trial::new(&mut optimizer, path, 64);
-        assert_eq!(trial.settings(6), []);
+        assert_eq!(trial.settings(6), [(0, 0, 0)]);
     }
 
     #[test]
@@ -243,10 +261,28 @@ mod tests {
         let mut past = history(&path);
         past[3].pipelining = u16::MAX;
         past.push(Past { goodput: 0.0, parallelism: 9, ..past[0].clone() });
-        let found = candidates(&past);
+        let found = candidates(&past.iter().collect::<Vec<_>>());
         assert_eq!(found[0], Setting::new(12, 1, 8), "the fastest");
         assert!(found.iter().all(|one| one.concurrency <= 40 && one.parallelism == 1 && (8..=64).contains(&one.pipelining)));
         assert!(found.contains(&Setting::new(40, 1, 64)) && found.contains(&Setting::new(1, 1, 8)));
+    }
+
+    #[test]
+    fn the_newest_over_paths_as_long_come_first_and_the_newest_of_others_fill_up() {
+        let one = &history(&TestPath::of_streams(1))[0];
+        let of = |rtt_s, count: u32| -> Vec<Past> {
+            (0..count).map(|number| Past { began_s: f64::from(number), rtt_s, ..one.clone() }).collect()
+        };
+        let told = |alike, others| {
+            let all = [of(Some(0.045), alike), of(Some(0.001), others)].concat();
+            let chosen = telling(&all, Some(Duration::from_millis(50)));
+            let first = |rtt_s| chosen.iter().find(|past| past.rtt_s == Some(rtt_s)).map(|past| past.began_s);
+            (chosen.len(), first(0.045), first(0.001))
+        };
+        assert_eq!(told(3, 2), (5, Some(0.0), Some(0.0)));
+        assert_eq!(told(1500, 10), (1000, Some(500.0), None));
+        assert_eq!(told(400, 900), (1000, Some(0.0), Some(300.0)));
+        assert_eq!(told(0, 0), (0, None, None));
     }
 
     #[test]

@@ -221,7 +221,7 @@ mod tests {
     fn it_measures_the_slope_and_follows_it_in_growing_steps() {
         let mut optimizer = FalconMp::new();
         let mut trial = Trial::new(&mut optimizer, small_files(), 64);
-        assert_eq!(trial.settings(16), []);
+        assert_eq!(trial.settings(16), [(0, 0, 0)]);
     }
 
     #[test]

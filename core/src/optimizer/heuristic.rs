@@ -9,10 +9,10 @@ use super::{Listed, Observation, Policy, utility};
 
 /// The bandwidth in bytes per second that a path is taken to have until more was seen of it. The heuristics ask for that of the link,
 /// which nobody tells here; this is what the network interface of a data transfer node has at least.
-const LEAST_BANDWIDTH: f64 = 125e6;
+pub(super) const LEAST_BANDWIDTH: f64 = 125e6;
 
 /// Bytes of a stream's TCP buffer: what Linux lets it grow to by default (`net.ipv4.tcp_wmem`).
-const TCP_BUFFER: f64 = (4 << 20) as f64;
+pub(super) const TCP_BUFFER: f64 = 4_194_304.0;
 
 /// Most requests ahead, as in the authors' program.
 const MOST_PIPELINING: f64 = 100.0;
@@ -99,16 +99,21 @@ impl Cluster {
         (self.bytes as f64 / self.files.max(1) as f64).max(1.0)
     }
 
-    // Single Chunk: pp = BDP / mean size, p = min(BDP / buffer, mean size / buffer), cc = BDP / mean size, at least 2, at most as many as
-    // there are files and as the user allows.
     /// The parameters of the heuristic, with at most `most` files in flight.
     pub(super) fn parameters(&self, path: &PathFacts, most: u16) -> Setting {
-        let (product, size) = (path.product(), self.mean_size());
-        let pipelining = (product / size).min(MOST_PIPELINING);
-        let parallelism = (product / TCP_BUFFER).ceil().min((size / TCP_BUFFER).ceil());
-        let concurrency = (product / size).max(LEAST_CONCURRENCY).min(self.files as f64).min(f64::from(most));
-        Setting::new(whole(concurrency), whole(parallelism), whole(pipelining))
+        parameters((path.product(), TCP_BUFFER), (self.files, self.mean_size()), most)
     }
+}
+
+// Single Chunk: pp = BDP / mean size, p = min(BDP / buffer, mean size / buffer), cc = BDP / mean size, at least 2, at most as many as
+// there are files and as the user allows.
+/// The parameters of the heuristic for a product of bandwidth and delay and a TCP buffer in bytes, for so many files of a mean size in
+/// bytes, with at most `most` of them in flight.
+pub(super) fn parameters((product, buffer): (f64, f64), (files, size): (u64, f64), most: u16) -> Setting {
+    let pipelining = (product / size).min(MOST_PIPELINING);
+    let parallelism = (product / buffer).ceil().min((size / buffer).ceil());
+    let concurrency = (product / size).max(LEAST_CONCURRENCY).min(files as f64).min(f64::from(most));
+    Setting::new(whole(concurrency), whole(parallelism), whole(pipelining))
 }
 
 /// The listed files by density, the smallest first; densities without files are left out.

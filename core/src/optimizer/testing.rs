@@ -108,8 +108,3 @@ impl<'a> Trial<'a> {
         std::mem::replace(&mut self.next, next)
     }
 }
-
-/// The last so many of a list.
-pub(crate) fn last<T>(list: &[T], count: usize) -> &[T] {
-    &list[list.len() - count..]
-}

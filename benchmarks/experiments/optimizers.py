@@ -1,0 +1,282 @@
+"""Every optimizer side by side over emulated paths, with light, medium and heavy traffic of others."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import paths
+from bench import Bench, Options
+from copies import Data
+from experiments.agents import NEAR, Serving, environ, utility, whole
+from peers import versions
+from points import Point
+from processes import EDT, Failed, Measured, TooSlow, Workplace, workplace
+from results import Figure, Outcome, Table
+from traffic import Traffic
+
+PATHS = ("cloudlab", "shared")
+LOADS = {"light": 0, "medium": 8, "heavy": 32}
+"""Streams of others from memory to memory [HARP §2.2.1]."""
+FIXED = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48)
+FIXED_QUICK = (4, 8, 16, 32)
+SEARCHING = (
+    *("auto", "falcon", "falcon-printed", "falcon-mp", "hill-climb", "binary", "bayes", "marlin", "nelder-mead", "pcp"),
+    *("single-chunk", "promc", "globus"),
+)
+LEARNING = ("harp", "asm", "ann")
+"""Those that learn from the transfers that were made before on the same path."""
+HISTORY = (1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32)
+"""Streams of the transfers that are made for them to learn from, with light traffic, as HARP's were."""
+PASSES = 3
+"""How often each of them is made."""
+HISTORY_S = 1.5
+MOST_CHANNELS = ("--max-streams", "10")
+"""What the papers allow ProMC, which always takes all that it is allowed."""
+REGRET_S = 30.0
+TOGETHER = 3
+"""Intervals whose mean utility has to be near that of the best constant for the first of them to count as good."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One copy that is to be made: its name, and the options of `edt cp`."""
+
+    name: str
+    words: tuple[str, ...]
+
+
+CHANGING = (Run("harp", ("--optimizer", "harp")), Run("falcon", ("--optimizer", "falcon")))
+"""What is run while the load changes from light to medium in the middle."""
+
+
+def run(options: Options) -> Outcome:
+    """Runs every optimizer over each path under each load, and some while the load changes."""
+    points: dict[str, Point] = {}
+    loads = ("light", "medium") if options.quick else tuple(LOADS)
+    with workplace() as place:
+        bench = Bench("optimizers", options, place)
+        for name in options.paths or (PATHS[:1] if options.quick else PATHS):
+            with paths.opened(name) as ends:
+                track = Track(bench, place, ends)
+                for load in loads:
+                    points |= track.measure(load)
+                points |= track.changing()
+    return Outcome(
+        "optimizers",
+        "One copy of files of 16 MiB with each optimizer, guarded as always, on tmpfs at both ends. Medium and heavy "
+        "traffic of others are 8 and 32 streams of iperf3 that begin before; light is none. Utility is Falcon's; the "
+        "best constant is that of the highest mean utility among those that were tried.",
+        figures(points),
+        options.scale,
+        notes(),
+        [table(points, *key) for key in sections(points)],
+        points,
+        versions(["edt", "iperf3"]),
+    )
+
+
+class Track:
+    """One path, and all that is run over it."""
+
+    def __init__(self, bench: Bench, place: Workplace, ends: paths.Ends) -> None:
+        self.bench, self.place, self.ends = bench, place, ends
+        self.folder = place.empty("optimizers")
+        self.seconds = bench.options.seconds or (5.0 if bench.options.quick else 40.0)
+        self.experienced = False
+
+    def measure(self, load: str) -> dict[str, Point]:
+        """All points of this path under a load, by name."""
+        runs = self.runs()
+        self.prepare(load, runs)
+        with Traffic(self.place, self.ends, LOADS[load]):
+            return self.measured(load, runs)
+
+    def runs(self) -> list[Run]:
+        """The constants first, whose best is the yardstick."""
+        constants = FIXED_QUICK if self.bench.options.quick else FIXED
+        fixed = [Run(f"fixed {n}", ("--optimizer", "fixed", "--concurrency", str(n))) for n in constants]
+        limits = {"promc": MOST_CHANNELS}
+        names = (*SEARCHING, *LEARNING)
+        return [*fixed, *(Run(name, ("--optimizer", name, *limits.get(name, ()))) for name in names)]
+
+    def changing(self) -> dict[str, Point]:
+        """Copies during which the others begin in the middle."""
+        self.prepare("changing", CHANGING)
+        return self.measured("changing", CHANGING)
+
+    def prepare(self, load: str, runs: Sequence[Run]) -> None:
+        """Makes the history, once a path and without traffic of others, if it is needed for what is to be measured."""
+        learning = [self.key(load, each) for each in runs if each.name in LEARNING]
+        if not self.experienced and any(key not in self.bench.points.found for key in learning):
+            self.experience()
+            self.experienced = True
+
+    def measured(self, load: str, runs: Sequence[Run]) -> dict[str, Point]:
+        """The points of these runs."""
+        found: dict[str, Point] = {}
+        for each in runs:
+            key = self.key(load, each)
+            found[key] = self.bench.points.measured(key, partial(self.point, each, load))
+            told = found[key].get("failed") or f"{found[key]['mean_mbps']:,.0f} Mbit/s"
+            print(f"  {key}: {told}", flush=True)
+        return found
+
+    def key(self, load: str, each: Run) -> str:
+        """The name of a point."""
+        return f"{self.ends.path} {load} {each.name}"
+
+    def point(self, each: Run, load: str) -> Point:
+        """One copy and its timeline; one that failed says why."""
+        data = self.data(self.seconds)
+        point: Point = {"path": self.ends.path, "load": load, "name": each.name, "rate_bps": self.ends.rate_bps}
+        try:
+            report = self.copied(data, each.words, self.environment("off"), change=load == "changing")
+        except (Failed, TooSlow) as error:
+            return {**point, "failed": " ".join(str(error).split())[-300:], "timeline": []}
+        kept = ("elapsed_s", "throughput", "concurrency", "loss")
+        timeline = [{name: sample[name] for name in kept} for sample in report["timeline"]]
+        wall = timeline[-1]["elapsed_s"]
+        return {**point, "timeline": timeline, "wall_s": wall, "mean_mbps": 8e-6 * data.size.bytes / wall}
+
+    def copied(
+        self, data: Data, words: Sequence[str], environment: dict[str, str], *, change: bool = False
+    ) -> dict[str, Any]:
+        """Copies once into an empty directory; the report."""
+        file = self.folder / "report.json"
+        # With many others on the path a copy takes as much longer as they take of it.
+        limit_s = 20 * self.seconds + 60
+        with Serving(self.place, self.ends, []) as url:
+            command = [*self.ends.near.prefix, EDT, "cp", "--plain", "--report", file, *words, data.path, url]
+            copy = Measured(command, environment, talks=False)
+            if change:
+                time.sleep(self.seconds / 2)
+                with Traffic(self.place, self.ends, LOADS["medium"]):
+                    copy.end(limit_s=limit_s)
+            else:
+                copy.end(limit_s=limit_s)
+        report: dict[str, Any] = json.loads(file.read_text())
+        return report
+
+    def experience(self) -> None:
+        """Makes the transfers that some learn from."""
+        print(f"  {self.ends.path}: {PASSES * len(HISTORY)} transfers to learn from", flush=True)
+        data = self.data(HISTORY_S)
+        for streams in PASSES * HISTORY:
+            words = ["--optimizer", "fixed", "--concurrency", str(streams), "--interval", "0.2"]
+            self.copied(data, words, self.environment("machines"))
+        learn = Measured([EDT, "learn", "--history", "--quiet"], environ(self.environment("off")), talks=False)
+        try:
+            learn.end(limit_s=120)
+        except (Failed, TooSlow) as error:
+            print(f"  asm: nothing learnt, {str(error).strip().splitlines()[-1]}", flush=True)
+
+    def environment(self, history: str) -> dict[str, str]:
+        """What edt is given: a place of its own for history and knowledge, and what the history keeps of a copy."""
+        return {**self.place.environment, "EDT_DATA_DIR": str(self.folder / "data"), "EDT_HISTORY": history}
+
+    def data(self, seconds: float) -> Data:
+        """Files that take about that long at the path's rate."""
+        return self.bench.data("uniform", self.bench.uncapped("uniform", seconds, self.ends))
+
+
+def mean_utility(point: Point) -> float:
+    """The mean utility of all whole intervals but the first."""
+    return statistics.mean(utility(sample, point["rate_bps"]) for sample in whole(point)[1:] or point["timeline"])
+
+
+def best_fixed(points: dict[str, Point], path: str, load: str) -> tuple[float, Point]:
+    """The constant of the best mean utility under a load, and that utility."""
+    measured = [point for point in group(points, path, load) if point["timeline"]]
+    constants = [point for point in measured if point["name"].startswith("fixed")]
+    if not constants:
+        raise Failed(f"no copy with a constant concurrency came through over {path} with {load} traffic")
+    found = [(mean_utility(point), index) for index, point in enumerate(constants)]
+    best, index = max(found)
+    return best, constants[index]
+
+
+def group(points: dict[str, Point], path: str, load: str) -> list[Point]:
+    """The points of one path and load."""
+    return [point for point in points.values() if (point["path"], point["load"]) == (path, load)]
+
+
+def sections(points: dict[str, Point]) -> list[tuple[str, str]]:
+    """The paths and loads that were measured, in their order; what changes is told by figures."""
+    found = dict.fromkeys((point["path"], point["load"]) for point in points.values())
+    return [key for key in found if key[1] != "changing"]
+
+
+def until_near(point: Point, best: float) -> float | None:
+    """Seconds until the utility was near the best and stayed so for some intervals; `None` if it never was."""
+    samples = whole(point)
+    values = [utility(sample, point["rate_bps"]) for sample in samples]
+    for index in range(len(values) - TOGETHER + 1):
+        if statistics.mean(values[index : index + TOGETHER]) >= NEAR * best:
+            return float(samples[index]["elapsed_s"])
+    return None
+
+
+def regret(point: Point, best: float) -> float:
+    """The share of the best utility that was missed in the first 30 s, weighted by time."""
+    missed, before = 0.0, 0.0
+    for sample in whole(point) or point["timeline"]:
+        if before >= REGRET_S:
+            break
+        after = min(sample["elapsed_s"], REGRET_S)
+        missed += (after - before) * (best - utility(sample, point["rate_bps"])) / best
+        before = after
+    return missed / before if before else 0.0
+
+
+def table(points: dict[str, Point], path: str, load: str) -> Table:
+    """All optimizers on one path under one load."""
+    best, constant = best_fixed(points, path, load)
+    rows = []
+    for point in group(points, path, load):
+        if not point["timeline"]:
+            rows.append([point["name"], f"failed: {point['failed']}", "-", "-", "-"])
+            continue
+        streams = statistics.mean(sample["concurrency"]["network"] for sample in whole(point) or point["timeline"])
+        near = until_near(point, best)
+        seconds = "never" if near is None else f"{near:.1f}"
+        goodput = f"{point['mean_mbps']:,.0f}"
+        rows.append([point["name"], goodput, f"{streams:.1f}", seconds, f"{100 * regret(point, best):.0f} %"])
+    header = ["optimizer", "Mbit/s", "mean streams", "seconds until within 10 %", "regret"]
+    about = f"{path}, {load} traffic ({LOADS[load]} streams of others); the best constant is {constant['name']}"
+    return Table(about, header, rows)
+
+
+def figures(points: dict[str, Point]) -> list[Figure]:
+    """What has a bar, and what changes of the load cost."""
+    failed = [point for point in points.values() if not point["timeline"]]
+    found = [Figure("copies that failed", "", [float(len(failed))], at_most=0)]
+    for path, load in sections(points):
+        best, constant = best_fixed(points, path, load)
+        chosen = [point for point in group(points, path, load) if point["name"] == "auto" and point["timeline"]]
+        if chosen:
+            ratio = [point["mean_mbps"] / constant["mean_mbps"] for point in chosen]
+            found.append(Figure(f"{path}, {load}: goodput of auto / {constant['name']}", "", ratio))
+            found.append(Figure(f"{path}, {load}: regret of auto", "", [regret(point, best) for point in chosen]))
+    for point in points.values():
+        if point["load"] == "changing" and point["timeline"]:
+            what = f"{point['path']}, load from light to medium in the middle: {point['name']}"
+            found.append(Figure(what, "Mbit/s", [point["mean_mbps"]]))
+    return found
+
+
+def notes() -> list[str]:
+    """What one has to know to read the tables."""
+    return [
+        f"`seconds until within 10 %`: when the first of {TOGETHER} intervals ended whose mean utility was at least "
+        f"{NEAR} of the best constant's. `regret`: how much of that utility was missed in the first {REGRET_S:.0f} s; "
+        "a constant misses what its first seconds cost; below zero is better than the best constant's mean.",
+        f"`ann`, `asm` and `harp` learn from {PASSES * len(HISTORY)} transfers with constants, made before without "
+        "traffic of others. ProMC takes all streams that it is allowed: 10, as in its papers; the others are allowed 64. Trained "
+        "agents (`edt`, `automdt`, `drl`) are measured by `agents`.",
+    ]
