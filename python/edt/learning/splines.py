@@ -1,0 +1,37 @@
+"""Piecewise cubic splines with natural boundaries [ASM eq. 7 to 11], as matrices: a spline is linear in the values it runs through."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+
+from edt.learning.entries import Floats
+
+
+def basis(nodes: Floats, at: Floats, derivative: int = 0) -> Floats:
+    """[at, nodes]: what turns the values at ascending nodes into those of the spline, or of a derivative of it."""
+    if len(nodes) == 1:
+        return np.full((len(at), 1), float(derivative == 0))
+    # The second derivative is 0 at both ends [ASM eq. 11].
+    found: Floats = CubicSpline(nodes, np.eye(len(nodes)), bc_type="natural")(at, derivative)
+    return found
+
+
+def linear(nodes: Floats, at: Floats) -> Floats:
+    """The same for lines between neighbours."""
+    return np.stack([np.interp(at, nodes, row) for row in np.eye(len(nodes))], axis=1)
+
+
+def without_itself(nodes: Floats) -> Floats:
+    """[nodes, nodes]: what turns the values into those of the spline through all other nodes, at each node in turn."""
+    rows = np.zeros((len(nodes), len(nodes)))
+    for index in range(len(nodes)):
+        others = np.delete(np.arange(len(nodes)), index)
+        rows[index, others] = basis(nodes[others], nodes[index : index + 1])[0]
+    return rows
+
+
+def applied(matrices: tuple[Floats, Floats, Floats], values: Floats) -> Floats:
+    """The values [..., p, cc, pp] with a matrix applied to each axis."""
+    found: Floats = np.einsum("ip,jc,kq,...pcq->...ijk", *matrices, values, optimize=True)
+    return found
