@@ -1,0 +1,259 @@
+//! HARP: what similar past transfers say of the best parameters, weighed by a sample of the present one [HARP §2].
+//!
+//! The files are parted into clusters by size (`cluster`), which run together. The transfer begins with the parameters of a heuristic;
+//! when its throughput has settled (`sampling`), past transfers that are like each cluster (`similar`) and met the same load (`groups`)
+//! give models (`model`), of which those count most that tell the sample best (`weights`); the parameters where they promise most, lowered
+//! as far as that costs little (`relaxation`), are taken (`estimate`), and the channels are distributed over the clusters (`channels`).
+//! Later samples change them when four in a row agree (`online`).
+//!
+//! How this maps onto the engine, which sends chunks of all files over streams that stay open:
+//! - A channel moves one file at a time over as many connections as its parallelism. So there are as many streams as the sum of channels
+//!   times parallelism over all clusters, at most as the policy permits; reading and writing get as many workers.
+//! - Parallelism and pipelining hold for all files, so the largest that a cluster asks for is taken: small files are never cut, and large
+//!   ones seldom have to wait for answers. Pipelining counts chunks without an answer, at least one, where the paper counts commands ahead
+//!   of the one that is being answered, at least none.
+//! - All clusters run during the sample too, which so slows nothing down; each one's part is its share of the streams.
+//! - Where too few past transfers are alike, the heuristic stays, and online tuning follows what it makes of what becomes known of files
+//!   and bandwidth.
+//! - A parameter that no similar transfer tried at more than one value is not decided: edt's own, without limits, make none.
+
+pub mod assess;
+mod channels;
+mod cluster;
+mod cost;
+mod estimate;
+mod groups;
+mod maximum;
+mod model;
+mod online;
+mod path;
+mod polynomial;
+mod relaxation;
+mod sampling;
+mod similar;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod tuned;
+mod weights;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+pub use cluster::Class;
+pub use polynomial::Point;
+
+use super::setting::with_streams;
+use super::{Decision, Observation, Optimizer, Policy, Setup, utility};
+use crate::error::Result;
+use crate::history::Past;
+use channels::{Demand, distribute};
+use cluster::partition;
+use cost::Costs;
+use path::Path;
+use sampling::{Interval, MOST_S, Monitor, Sampling};
+use tuned::Tuned;
+
+/// A gain for which parameters are worth estimating; as all clusters run during a sample, its size matters little [HARP §2.3].
+const GAIN: f64 = 0.1;
+
+/// HARP, with or without online tuning.
+#[derive(Debug, Clone)]
+pub struct Harp {
+    retuning: Retuning,
+    history: Vec<Past>,
+    rtt: Option<Duration>,
+    first: u16,
+    path: Option<Path>,
+    stage: Stage,
+    monitor: Monitor,
+    clusters: BTreeMap<Class, Tuned>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Stage {
+    /// No file is listed.
+    Beginning,
+    /// So little is left that a sample would not pay.
+    Small,
+    /// The heuristic's parameters are in force.
+    Sampling(Sampling),
+    /// The parameters were estimated, and online tuning goes on.
+    Tuning,
+    /// The parameters were estimated, and stay.
+    Tuned,
+}
+
+/// Whether estimates after the first one change anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Retuning {
+    /// Where enough of them agree [HARP §3.2].
+    Online,
+    /// Never.
+    Never,
+}
+
+impl Harp {
+    /// HARP with online tuning [HARP §3.2].
+    pub fn new(setup: &Setup<'_>) -> Self {
+        Self {
+            retuning: Retuning::Online,
+            history: setup.history.iter().filter(|past| is_usable(past)).cloned().collect(),
+            rtt: setup.rtt,
+            first: setup.streams,
+            path: None,
+            stage: Stage::Beginning,
+            monitor: Monitor::default(),
+            clusters: BTreeMap::new(),
+        }
+    }
+
+    /// HARP as it was first: after the sample its parameters stay.
+    pub fn once(setup: &Setup<'_>) -> Self {
+        Self { retuning: Retuning::Never, ..Self::new(setup) }
+    }
+
+    /// What is known of the path after an observation.
+    fn path(&mut self, observation: &Observation) -> Path {
+        let rtt = self.rtt.or(observation.rtt).map_or(0.0, |rtt| rtt.as_secs_f64());
+        let known = self.path.take().filter(|path| path.rtt_s > 0.0 || rtt == 0.0);
+        let mut path = known.unwrap_or_else(|| Path::known(&self.history, rtt));
+        path.carried(utility::arrived(observation));
+        self.path = Some(path);
+        path
+    }
+
+    /// Follows the listing: clusters that are new begin with the heuristic's parameters. True if there are any, or fewer than before.
+    fn follow(&mut self, observation: &Observation, path: &Path) -> bool {
+        let mut known = std::mem::take(&mut self.clusters);
+        let units: f64 = known.values().map(|tuned| tuned.demand().unit_throughput).sum();
+        let unit = if known.is_empty() { 1.0 } else { units / known.len() as f64 };
+        let mut changed = false;
+        for cluster in partition(&observation.listed, path.bdp()) {
+            let mut tuned = known.remove(&cluster.class).unwrap_or_else(|| {
+                changed = true;
+                Tuned::begun(cluster, path, &observation.policy, unit)
+            });
+            tuned.cluster = cluster;
+            self.clusters.insert(cluster.class, tuned);
+        }
+        changed || !known.is_empty()
+    }
+
+    fn distribute(&mut self) {
+        let demands: Vec<Demand> = self.clusters.values().map(Tuned::demand).collect();
+        for (tuned, channels) in self.clusters.values_mut().zip(distribute(&demands)) {
+            tuned.channels = channels;
+        }
+    }
+
+    /// What a monitor interval leads to, in words.
+    fn measured(&mut self, mut interval: Interval, path: &Path, policy: &Policy) -> String {
+        if let Stage::Sampling(sampling) = &mut self.stage {
+            let Some(sampled) = sampling.add(interval.throughput) else {
+                return "sampling until the throughput has settled".to_owned();
+            };
+            interval.throughput = sampled;
+        }
+        match self.stage {
+            Stage::Small => return "too little is left to sample".to_owned(),
+            Stage::Tuned => return "tuned once".to_owned(),
+            _ => {}
+        }
+        self.stage = if self.retuning == Retuning::Online { Stage::Tuning } else { Stage::Tuned };
+        let changed = self.judge(interval, path, policy);
+        let models: usize = self.clusters.values().map(Tuned::models).sum();
+        let source =
+            if models == 0 { "the heuristic, for want of similar transfers,".to_owned() } else { format!("{models} models") };
+        let what = if changed { "changed parameters" } else { "kept parameters" };
+        format!("{source} {what} after {:.1} MB/s", interval.throughput / 1e6)
+    }
+
+    /// Asks the models of each cluster what they make of an interval; true if any parameter changes.
+    fn judge(&mut self, interval: Interval, path: &Path, policy: &Policy) -> bool {
+        let asked: u32 = self.clusters.values().map(|tuned| tuned.streams(policy)).sum();
+        let mut changed = false;
+        for tuned in self.clusters.values_mut() {
+            let sample = tuned.sample(&interval, asked, policy);
+            changed |= tuned.judge(&self.history, path, sample, policy);
+        }
+        if changed {
+            self.distribute();
+        }
+        changed
+    }
+
+    fn decision(&self, policy: &Policy, reason: &str) -> Decision {
+        if self.clusters.is_empty() {
+            return with_streams(self.first, policy, reason);
+        }
+        let streams: u32 = self.clusters.values().map(|tuned| tuned.streams(policy)).sum();
+        let streams = u16::try_from(streams).unwrap_or(u16::MAX);
+        let parallelism = self.clusters.values().map(|tuned| tuned.chosen.limits.0).max().unwrap_or(1);
+        let pipelining = self.clusters.values().map(|tuned| tuned.chosen.limits.1).max().unwrap_or(1);
+        let words = self.clusters.values().map(|tuned| {
+            let (name, channels, setting) = (tuned.cluster.class.name(), tuned.channels, tuned.chosen.setting);
+            format!("{name} {channels} x {} pipelining {}", setting.parallelism, setting.pipelining)
+        });
+        let reason = format!("{reason}: {}", words.collect::<Vec<_>>().join(", "));
+        Decision {
+            parallelism: parallelism.min(policy.parallelism).max(1),
+            pipelining: pipelining.min(policy.pipelining).max(1),
+            ..with_streams(streams, policy, reason)
+        }
+    }
+}
+
+/// Whether a past transfer tells anything.
+fn is_usable(past: &Past) -> bool {
+    past.goodput.is_finite() && past.goodput > 0.0 && past.bytes > 0 && past.concurrency > 0 && past.parallelism > 0
+}
+
+/// Whether so little is left that it ends before a sample would, so that estimating anything cannot pay [HARP table 4].
+fn is_small(observation: &Observation) -> bool {
+    let costs = Costs { sampling_s: MOST_S, estimating_s: 0.0, gain: GAIN, slowdown: 0.0 };
+    let least = costs.least_size_s() * utility::arrived(observation);
+    observation.listed.complete && observation.bytes_left.is_some_and(|bytes| (bytes as f64) < least)
+}
+
+impl Optimizer for Harp {
+    fn name(&self) -> &'static str {
+        match self.retuning {
+            Retuning::Online => "harp",
+            Retuning::Never => "harp-once",
+        }
+    }
+
+    fn start(&mut self, policy: &Policy) -> Decision {
+        self.decision(policy, "start, until files are listed")
+    }
+
+    fn decide(&mut self, observation: &Observation) -> Result<Decision> {
+        let policy = &observation.policy;
+        if !utility::arrived(observation).is_finite() {
+            return Ok(self.decision(policy, "nothing usable was measured, staying"));
+        }
+        let path = self.path(observation);
+        if self.follow(observation, &path) {
+            self.distribute();
+        }
+        if self.clusters.is_empty() {
+            return Ok(self.decision(policy, "no file is listed yet"));
+        }
+        if self.stage == Stage::Beginning {
+            let (stage, reason) = if is_small(observation) {
+                (Stage::Small, "too little is left to sample, the heuristic's parameters")
+            } else {
+                (Stage::Sampling(Sampling::default()), "a sample with the heuristic's parameters")
+            };
+            self.stage = stage;
+            return Ok(self.decision(policy, reason));
+        }
+        let reason = match self.monitor.add(observation) {
+            Some(interval) => self.measured(interval, &path, policy),
+            None => "measuring".to_owned(),
+        };
+        Ok(self.decision(policy, &reason))
+    }
+}

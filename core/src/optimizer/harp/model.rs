@@ -1,0 +1,213 @@
+//! One model of throughput for each group of past transfers [HARP §2.2.3].
+
+use rand::SeedableRng as _;
+use rand::rngs::ChaCha8Rng;
+use rand::seq::SliceRandom as _;
+
+use super::groups::Group;
+use super::maximum::maximum;
+use super::polynomial::{Bounds, Measured, Point, Polynomial, coefficients, r_squared};
+use super::relaxation::relaxed;
+
+/// Degrees in the order in which they are tried [HARP §2.2.3].
+const DEGREES: [u8; 3] = [2, 3, 4];
+
+/// The share of the variance that a model must explain, of both parts of a group [HARP §2.2.3].
+const ACCURATE: f64 = 0.7;
+
+/// Per cent of a group that a model is fitted to; the rest validates it [HARP §2.2.3].
+const TRAINING_PERCENT: usize = 70;
+
+/// Rows that a coefficient takes: from fewer, noise is fitted.
+const ROWS_EACH: usize = 2;
+
+/// The fewest rows that validate anything.
+const LEAST_VALIDATING: usize = 3;
+
+/// A model that promises more than so many times what was ever measured is wrong, as in the authors' program.
+const MOST_PROMISED: f64 = 2.0;
+
+/// A group in two parts, at random but always the same.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Parts {
+    pub(super) training: Vec<Measured>,
+    pub(super) validation: Vec<Measured>,
+}
+
+impl Parts {
+    pub(super) fn of(rows: &[Measured]) -> Self {
+        let mut training = rows.to_vec();
+        training.shuffle(&mut ChaCha8Rng::seed_from_u64(0));
+        let validation = training.split_off(rows.len() * TRAINING_PERCENT / 100);
+        Self { training, validation }
+    }
+}
+
+/// The polynomial of the lowest degree that explains a group.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Fitted {
+    pub(super) polynomial: Polynomial,
+    pub(super) degree: u8,
+    /// R² of both parts.
+    pub(super) training: f64,
+    pub(super) validation: f64,
+}
+
+impl Fitted {
+    /// `None` if no degree explains the group: it is an outlier.
+    pub(super) fn by_rising_degree(parts: &Parts) -> Option<Self> {
+        let mut fitted = DEGREES.into_iter().filter_map(|degree| Self::of_degree(parts, degree));
+        fitted.find(|fitted| fitted.training > ACCURATE && fitted.validation > ACCURATE)
+    }
+
+    /// `None` if there are too few rows for the degree.
+    fn of_degree(parts: &Parts, degree: u8) -> Option<Self> {
+        let Parts { training, validation } = parts;
+        if training.len() < ROWS_EACH * coefficients(training, degree) || validation.len() < LEAST_VALIDATING {
+            return None;
+        }
+        let polynomial = Polynomial::fit(training, degree);
+        let explained = |rows: &[Measured]| r_squared(rows, |at| polynomial.value(at));
+        let (training, validation) = (explained(training), explained(validation));
+        Some(Self { polynomial, degree, training, validation })
+    }
+}
+
+/// What a group tells.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Model {
+    pub(super) fitted: Fitted,
+    pub(super) bounds: Bounds,
+    /// Where it promises most, within what was measured and permitted.
+    pub(super) best: Point,
+    /// Lower parameters that keep enough of that.
+    pub(super) relaxed: Point,
+}
+
+impl Model {
+    /// The model of a group with at most `limit` files in flight; `None` if the group is an outlier.
+    pub(super) fn of(group: &Group, limit: u16) -> Option<Self> {
+        let fitted = Fitted::by_rising_degree(&Parts::of(&group.rows))?;
+        let mut bounds = Bounds::around(&group.rows);
+        bounds.most[0] = bounds.most[0].min(f64::from(limit)).max(bounds.least[0]);
+        let highest = group.rows.iter().max_by(|a, b| a.throughput.total_cmp(&b.throughput))?;
+        let best = maximum(&fitted.polynomial, &bounds, &starts(&bounds, highest.at));
+        let promised = fitted.polynomial.value(best);
+        let is_sound = promised > 0.0 && promised < MOST_PROMISED * highest.throughput;
+        let relaxed = relaxed(|at| fitted.polynomial.value(at), bounds.least, best);
+        is_sound.then_some(Self { fitted, bounds, best, relaxed })
+    }
+
+    /// Bytes per second with some parameters, or the nearest to them that were ever measured.
+    pub(super) fn throughput(&self, at: Point) -> f64 {
+        self.fitted.polynomial.value(self.bounds.clamp(at))
+    }
+
+    /// Whether it was measured with more than one value of a parameter; otherwise it says nothing of it.
+    pub(super) fn knows(&self, variable: usize) -> bool {
+        self.bounds.half(variable) > 0.0
+    }
+
+    /// Bytes per second of one channel: with a concurrency of 1, or the share of one in the least that was measured.
+    pub(super) fn unit_throughput(&self, at: Point) -> f64 {
+        let least = self.bounds.least[0].max(1.0);
+        self.throughput([least, at[1], at[2]]) / least
+    }
+}
+
+/// Where climbs to the maximum begin: at the least, as in the authors' program, in the middle, and at the best row.
+fn starts(bounds: &Bounds, highest: Point) -> [Point; 3] {
+    [bounds.least, std::array::from_fn(|variable| bounds.least[variable] + bounds.half(variable)), highest]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STEPS: [u8; 6] = [1, 2, 4, 8, 16, 32];
+
+    /// All settings of a grid, each with the throughput that `f` tells.
+    fn group(f: impl Fn(Point) -> f64) -> Group {
+        let all = STEPS.iter().flat_map(|cc| STEPS.iter().flat_map(move |p| STEPS.iter().map(move |pp| [*cc, *p, *pp])));
+        let rows: Vec<_> = all.map(|at| at.map(f64::from)).map(|at| Measured { at, throughput: f(at) }).collect();
+        Group { indices: (0..rows.len()).collect(), rows }
+    }
+
+    /// A hill with its top of 1,000 at concurrency 20, parallelism 8, whatever the pipelining.
+    fn hill([cc, p, _]: Point) -> f64 {
+        1000.0 - (cc - 20.0).powi(2) - 0.5 * (p - 8.0).powi(2)
+    }
+
+    /// A number between -1 and 1 that looks like chance.
+    fn noise([cc, p, pp]: Point) -> f64 {
+        ((cc * 12.9 + p * 78.2 + pp * 37.7).sin() * 43_758.5).fract()
+    }
+
+    #[test]
+    fn seven_tenths_train_and_every_row_is_in_one_part() {
+        let rows = group(hill).rows;
+        let parts = Parts::of(&rows);
+        assert_eq!((parts.training.len(), parts.validation.len()), (151, 65));
+        let mut all = [parts.training.clone(), parts.validation.clone()].concat();
+        all.sort_by(|a, b| a.at.partial_cmp(&b.at).unwrap());
+        let mut expected = rows.clone();
+        expected.sort_by(|a, b| a.at.partial_cmp(&b.at).unwrap());
+        assert_eq!(all, expected);
+        assert_eq!(Parts::of(&rows), parts, "the same rows, the same parts");
+    }
+
+    #[test]
+    fn the_lowest_degree_that_explains_is_taken() {
+        let degree = |f: fn(Point) -> f64| Fitted::by_rising_degree(&Parts::of(&group(f).rows)).map(|fitted| fitted.degree);
+        assert_eq!(degree(hill), Some(2));
+        assert_eq!(degree(|[cc, ..]| ((cc - 16.0) / 10.0).powi(3) - 2.0 * cc / 10.0), Some(3));
+        assert_eq!(degree(noise), None, "an outlier");
+        assert_eq!(degree(|_| 5.0), None, "of what does not change there is nothing to explain");
+    }
+
+    #[test]
+    fn too_few_rows_are_an_outlier() {
+        let mut few = group(hill);
+        few.rows = few.rows.into_iter().step_by(9).collect();
+        assert_eq!(few.rows.len(), 24, "16 to train nine coefficients");
+        assert_eq!(Model::of(&few, 64), None);
+    }
+
+    #[test]
+    fn the_model_of_a_hill_has_its_top_and_relaxes_below_it() {
+        let model = Model::of(&group(hill), 64).unwrap();
+        let [cc, p, _] = model.best;
+        assert!((cc - 20.0).abs() < 0.01 && (p - 8.0).abs() < 0.01, "{:?}", model.best);
+        // pp has no part in it; 700 needs no more than p = 1 (975.5); 0.7 * 975.5 = 682.85 needs cc = 3 (975.5 - 289 = 686.5).
+        assert_eq!(model.relaxed.map(f64::round).as_slice(), [3.0, 1.0, 1.0].as_slice());
+    }
+
+    #[test]
+    fn the_limit_bounds_the_concurrency() {
+        let model = Model::of(&group(hill), 10).unwrap();
+        assert!((model.best[0] - 10.0).abs() < 0.01, "{:?}", model.best);
+        assert!((model.throughput([32.0, 8.0, 1.0]) - hill([10.0, 8.0, 1.0])).abs() < 1e-6, "nothing is told beyond it");
+    }
+
+    #[test]
+    fn of_a_parameter_that_never_varied_it_knows_nothing() {
+        let rows: Vec<_> =
+            (1..=40u8).map(|cc| Measured { at: [cc.into(), 1.0, 32.0], throughput: 10.0 * f64::from(cc) + 5.0 }).collect();
+        let model = Model::of(&Group { indices: (0..40).collect(), rows }, 64).unwrap();
+        assert_eq!([0, 1, 2].map(|variable| model.knows(variable)), [true, false, false]);
+        assert!((model.throughput([18.0, 3.0, 4.0]) - 185.0).abs() < 1e-6);
+        // 0.7 * 405 = 283.5
+        assert_eq!(model.relaxed.map(f64::round).as_slice(), [28.0, 1.0, 32.0].as_slice());
+    }
+
+    #[test]
+    fn a_channel_has_what_one_has_by_itself() {
+        let linear = |[cc, ..]: Point| 10.0 * cc;
+        let model = Model::of(&group(linear), 64).unwrap();
+        assert!((model.unit_throughput([9.0, 1.0, 1.0]) - 10.0).abs() < 1e-6);
+        let mut many = group(linear);
+        many.rows.retain(|row| row.at[0] > 3.0);
+        let model = Model::of(&many, 64).unwrap();
+        assert!((model.unit_throughput([9.0, 1.0, 1.0]) - 10.0).abs() < 1e-6, "a quarter of what four have");
+    }
+}

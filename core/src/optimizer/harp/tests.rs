@@ -1,0 +1,187 @@
+//! HARP as a whole, on paths made of a few numbers: what it decides after each second, as recorded.
+
+use super::testing::{pass, past};
+use super::*;
+use crate::optimizer::{Listed, PerStage, PolicyName};
+
+const DAY_S: f64 = 86_400.0;
+const MB: u64 = 1_000_000;
+
+/// What is observed second by second, and which streams, parallelism and pipelining are decided after each.
+struct Trace {
+    harp: Harp,
+    policy: Policy,
+    listed: Listed,
+    bytes_left: Option<u64>,
+    decided: Decision,
+}
+
+impl Trace {
+    fn begin(mut harp: Harp, listed: Listed, limit: u16) -> Self {
+        let policy = Policy::new(PolicyName::Fair, limit);
+        let decided = harp.start(&policy);
+        Self { harp, policy, listed, bytes_left: None, decided }
+    }
+
+    /// So many seconds on a path that tells what streams move, in bytes per second.
+    fn seconds(&mut self, count: usize, moves: impl Fn(f64) -> f64) -> Vec<(u16, u16, u16)> {
+        (0..count).map(|_| self.second(&moves)).collect()
+    }
+
+    fn second(&mut self, moves: impl Fn(f64) -> f64) -> (u16, u16, u16) {
+        let throughput = moves(f64::from(self.decided.concurrency.network));
+        let observation = Observation {
+            listed: self.listed.clone(),
+            bytes_left: self.bytes_left,
+            policy: self.policy,
+            ..Observation::of_a_test(self.decided.clone(), throughput, self.policy.limit.network)
+        };
+        self.decided = self.harp.decide(&observation).unwrap();
+        let Decision { concurrency, parallelism, pipelining, .. } = &self.decided;
+        assert_eq!(*concurrency, PerStage::all(concurrency.network));
+        (concurrency.network, *parallelism, *pipelining)
+    }
+}
+
+fn setup(history: &[Past], rtt_ms: u64) -> Setup<'_> {
+    Setup { history, rtt: Some(Duration::from_millis(rtt_ms)), ..Setup::of_a_test() }
+}
+
+fn files(sizes: &[(u64, u64)]) -> Listed {
+    let mut listed = Listed::default();
+    for (count, size) in sizes {
+        (0..*count).for_each(|_| listed.add(*size));
+    }
+    listed
+}
+
+/// Tiny files, of which 16 in flight are best, or 20 and a quarter as fast where others use the path.
+fn light(cc: f64) -> f64 {
+    1e6 * (400.0 - (cc - 16.0).powi(2))
+}
+
+fn heavy(cc: f64) -> f64 {
+    0.25e6 * (400.0 - (cc - 20.0).powi(2))
+}
+
+fn tiny() -> Past {
+    Past { files: 10_000, bytes: 10_000 * MB, ..past() }
+}
+
+fn two_loads() -> Vec<Past> {
+    let mut history = pass(&tiny(), 0.0, |cc, ..| light(f64::from(cc)));
+    history.extend(pass(&tiny(), DAY_S, |cc, ..| heavy(f64::from(cc))));
+    history
+}
+
+// Alone, the light pass asks for 6 files in flight (300 of at most 400 MB/s), and the heavy one for 10. What tells the sample has twice the
+// weight: (2 * 6 + 10) / 3 = 7.3 and (6 + 2 * 10) / 3 = 8.7.
+#[test]
+fn it_samples_with_the_heuristic_takes_what_history_says_and_follows_the_load() {
+    let history = two_loads();
+    let mut trace = Trace::begin(Harp::new(&setup(&history, 40)), files(&[(10_000, MB)]), 32);
+    assert_eq!(trace.decided.concurrency, PerStage::all(4));
+    // 50 MB under way are 50 files, of which the policy permits 32.
+    assert_eq!(trace.seconds(6, light), [(32, 1, 50); 6]);
+    assert_eq!(trace.decided.reason, "measuring: tiny 32 x 1 pipelining 50");
+    assert_eq!(trace.seconds(1, light), [(7, 1, 1)]);
+    assert_eq!(trace.decided.reason, "2 models changed parameters after 144.0 MB/s: tiny 7 x 1 pipelining 1");
+    assert_eq!(trace.seconds(6, light), [(7, 1, 1); 6]);
+    // Four intervals of three seconds.
+    assert_eq!(trace.seconds(11, heavy), [(7, 1, 1); 11]);
+    assert_eq!(trace.seconds(1, heavy), [(9, 1, 1)]);
+    assert_eq!(trace.seconds(30, heavy), [(9, 1, 1); 30]);
+}
+
+#[test]
+fn without_online_tuning_the_first_estimate_stays() {
+    let history = two_loads();
+    let mut trace = Trace::begin(Harp::once(&setup(&history, 40)), files(&[(10_000, MB)]), 32);
+    trace.seconds(7, light);
+    assert_eq!(trace.seconds(30, heavy), [(7, 1, 1); 30]);
+    assert!(trace.decided.reason.starts_with("tuned once"), "{}", trace.decided.reason);
+}
+
+#[test]
+fn a_load_that_passes_changes_nothing() {
+    let history = two_loads();
+    let mut trace = Trace::begin(Harp::new(&setup(&history, 40)), files(&[(10_000, MB)]), 32);
+    trace.seconds(7, light);
+    for _ in 0..5 {
+        assert_eq!(trace.seconds(9, heavy), [(7, 1, 1); 9]);
+        assert_eq!(trace.seconds(3, light), [(7, 1, 1); 3]);
+    }
+}
+
+// For large files 900 MB/s at 16 files and 4 streams each; lowered to 2 and 2 (544 MB/s of 760), of which one file has 512.5.
+#[test]
+fn clusters_share_the_channels_by_what_they_need() {
+    let large = Past { files: 10, bytes: 30_000 * MB, ..past() };
+    let mut history = pass(&tiny(), 0.0, |cc, ..| light(f64::from(cc)));
+    history.extend(pass(&large, DAY_S, |cc, p, _| {
+        1e6 * (900.0 - 1.1 * (f64::from(cc) - 16.0).powi(2) - 35.0 * (f64::from(p) - 4.0).powi(2))
+    }));
+    let listed = files(&[(10_000, MB), (10, 3000 * MB)]);
+    let mut trace = Trace::begin(Harp::new(&setup(&history, 40)), listed, 64);
+    // By size, tiny files get 12.5 of the 50 channels that they ask for, and large ones their two, of two buffers each.
+    assert_eq!(trace.seconds(6, |streams| 50e6 * streams), [(16, 2, 50); 6]);
+    // 10 GB of 175 MB/s and 30 GB of 512.5 MB/s a channel are about as much time: 2.96 and 3.04 of the 6 channels, of which two ask for 2.
+    assert_eq!(trace.seconds(20, |streams| 50e6 * streams), [(6, 2, 1); 20]);
+    assert!(trace.decided.reason.ends_with("tiny 2 x 1 pipelining 1, large 2 x 2 pipelining 1"), "{}", trace.decided.reason);
+}
+
+// 80 ms at the 125 MB/s that a path is taken to have are 10 files of 1 MB, at 300 MB/s 24, and at 500 MB/s 40.
+#[test]
+fn without_history_the_heuristic_follows_what_the_path_is_seen_to_carry() {
+    let path = |streams: f64| (30e6 * streams).min(500e6);
+    let mut trace = Trace::begin(Harp::new(&setup(&[], 80)), files(&[(1000, MB)]), 64);
+    assert_eq!(trace.seconds(6, path), [(10, 1, 10); 6]);
+    assert_eq!(trace.seconds(12, path), [(24, 1, 24); 12]);
+    assert_eq!(trace.seconds(30, path), [(40, 1, 40); 30]);
+    assert!(trace.decided.reason.contains("for want of similar transfers") || trace.decided.reason.starts_with("measuring"));
+}
+
+#[test]
+fn where_little_is_left_the_heuristic_stays() {
+    let history = two_loads();
+    let mut listed = files(&[(10_000, MB)]);
+    listed.complete = true;
+    let mut trace = Trace::begin(Harp::new(&setup(&history, 40)), listed, 32);
+    trace.bytes_left = Some(3500 * MB);
+    // 15 s of light(4) = 256 MB/s are 3.84 GB.
+    assert_eq!(trace.seconds(31, light), [(32, 1, 50); 31]);
+    assert!(trace.decided.reason.starts_with("too little is left"), "{}", trace.decided.reason);
+}
+
+#[test]
+fn files_that_are_listed_later_begin_with_the_heuristic_and_are_estimated_next() {
+    let history = two_loads();
+    let mut trace = Trace::begin(Harp::new(&setup(&history, 40)), Listed::default(), 32);
+    assert_eq!(trace.seconds(3, light), [(4, u16::MAX, u16::MAX); 3]);
+    trace.listed = files(&[(4, 3000 * MB)]);
+    assert_eq!(trace.seconds(1, light), [(4, 2, 1)]);
+    // By size, tiny files get 14.5 of 32 channels, and large ones their two, of two buffers each.
+    trace.listed = files(&[(10_000, MB), (4, 3000 * MB)]);
+    assert_eq!(trace.seconds(1, light), [(18, 2, 50)]);
+}
+
+#[test]
+fn what_cannot_be_measured_changes_nothing_and_a_lower_limit_holds_at_once() {
+    let history = two_loads();
+    let mut trace = Trace::begin(Harp::new(&setup(&history, 40)), files(&[(10_000, MB)]), 32);
+    trace.seconds(2, light);
+    assert_eq!(trace.seconds(9, |_| f64::NAN), [(32, 1, 50); 9]);
+    trace.policy.limit = PerStage::all(5);
+    trace.policy.pipelining = 3;
+    assert_eq!(trace.seconds(1, light), [(5, 1, 3)]);
+}
+
+#[test]
+fn the_same_observations_give_the_same_decisions() {
+    let history = two_loads();
+    let run = || {
+        let mut trace = Trace::begin(Harp::new(&setup(&history, 40)), files(&[(10_000, MB), (3, 400 * MB)]), 32);
+        trace.seconds(60, |streams| 1e6 * streams)
+    };
+    assert_eq!(run(), run());
+}

@@ -1,0 +1,214 @@
+//! One cluster while it is moved: the parameters in force, and what the next ones are to be.
+
+use super::channels::Demand;
+use super::cluster::Cluster;
+use super::estimate::Models;
+use super::online::Online;
+use super::path::Path;
+use super::polynomial::{Measured, Point};
+use super::sampling::Interval;
+use super::similar::Task;
+use crate::history::Past;
+use crate::optimizer::Policy;
+use crate::optimizer::setting::{Setting, whole};
+
+/// A cluster and its parameters.
+#[derive(Debug, Clone)]
+pub(super) struct Tuned {
+    pub(super) cluster: Cluster,
+    /// What was estimated for it by itself.
+    pub(super) chosen: Chosen,
+    /// The files in flight that the distribution left it.
+    pub(super) channels: u16,
+    /// Whether the models were asked at least once.
+    estimated: bool,
+    /// What was learned from past transfers, and for which powers of two of file size and count.
+    learned: Option<((u32, u32), Models)>,
+    online: Online,
+}
+
+/// Parameters of a cluster.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Chosen {
+    pub(super) setting: Setting,
+    /// Most chunks of one file in flight, and most of a stream without an answer: as in the setting, or `u16::MAX` where nothing is known of
+    /// what that does.
+    pub(super) limits: (u16, u16),
+    /// Bytes per second of one channel; only its ratio to those of others matters.
+    unit_throughput: f64,
+}
+
+impl Tuned {
+    /// Begins with the parameters of the heuristic, and a channel like those of others.
+    pub(super) fn begun(cluster: Cluster, path: &Path, policy: &Policy, unit_throughput: f64) -> Self {
+        Self {
+            cluster,
+            chosen: heuristic(cluster.heuristic(path, policy), unit_throughput),
+            channels: 1,
+            estimated: false,
+            learned: None,
+            online: Online::default(),
+        }
+    }
+
+    pub(super) fn demand(&self) -> Demand {
+        Demand {
+            concurrency: self.chosen.setting.concurrency,
+            bytes: self.cluster.bytes as f64,
+            unit_throughput: self.chosen.unit_throughput,
+        }
+    }
+
+    /// Streams that it is to get.
+    pub(super) fn streams(&self, policy: &Policy) -> u32 {
+        let parallelism = self.chosen.setting.parallelism.min(policy.parallelism).max(1);
+        u32::from(self.channels) * u32::from(parallelism)
+    }
+
+    /// Its part of a monitor interval, by its share of the streams that were asked for: edt measures one throughput for all clusters.
+    /// Where other than these ran, its channels were as many more or less.
+    pub(super) fn sample(&self, interval: &Interval, asked: u32, policy: &Policy) -> Measured {
+        let asked = f64::from(asked.max(1));
+        let streams = f64::from(self.streams(policy));
+        let Setting { parallelism, pipelining, .. } = self.chosen.setting;
+        let channels = f64::from(self.channels) * interval.streams / asked;
+        let at: Point = [channels, f64::from(parallelism.min(policy.parallelism).max(1)), f64::from(pipelining)];
+        Measured { at, throughput: interval.throughput * streams / asked }
+    }
+
+    /// Asks the models what they make of a sample; true if the parameters change.
+    pub(super) fn judge(&mut self, history: &[Past], path: &Path, sample: Measured, policy: &Policy) -> bool {
+        let best = self.best(history, path, sample, policy);
+        let next = if self.estimated { self.online.estimated(self.chosen.setting, best.setting) } else { Some(best.setting) };
+        self.estimated = true;
+        let Some(setting) = next else { return false };
+        let changes = self.chosen.setting != setting;
+        let limited = |limit: u16, value: u16| if limit == u16::MAX { limit } else { value };
+        let limits = (limited(best.limits.0, setting.parallelism), limited(best.limits.1, setting.pipelining));
+        self.chosen = Chosen { setting, limits, ..best };
+        changes
+    }
+
+    /// How many models know transfers like this one.
+    pub(super) fn models(&self) -> usize {
+        self.learned.as_ref().map_or(0, |(_, models)| models.count())
+    }
+
+    /// What the models take for best, or the heuristic where there are none.
+    fn best(&mut self, history: &[Past], path: &Path, sample: Measured, policy: &Policy) -> Chosen {
+        let limit = policy.limit.network.max(1);
+        let cluster = self.cluster;
+        let task = Task { path: *path, class: cluster.class, size: cluster.mean_size(), files: cluster.files };
+        let kind = (power(cluster.bytes / cluster.files.max(1)), power(cluster.files));
+        if self.learned.as_ref().is_none_or(|(of, _)| *of != kind) {
+            self.learned = Some((kind, Models::learned(history, &task, limit)));
+        }
+        let estimate = self.learned.as_ref().and_then(|(_, models)| models.estimate(sample));
+        let Some(estimate) = estimate else {
+            return heuristic(cluster.heuristic(path, policy), sample.throughput / sample.at[0]);
+        };
+        let [concurrency, parallelism, pipelining] = estimate.relaxed.map(whole);
+        let known = |variable: usize, value: u16| if estimate.known[variable] { value } else { u16::MAX };
+        Chosen {
+            setting: Setting::new(concurrency.min(limit).min(cluster.most_concurrency()), parallelism, pipelining),
+            limits: (known(1, parallelism), known(2, pipelining)),
+            unit_throughput: positive(estimate.unit_throughput),
+        }
+    }
+}
+
+fn heuristic(setting: Setting, unit_throughput: f64) -> Chosen {
+    Chosen { setting, limits: (setting.parallelism, setting.pipelining), unit_throughput: positive(unit_throughput) }
+}
+
+/// A model may go below nothing at its edge, and nothing may have moved; what is divided by it needs something.
+fn positive(throughput: f64) -> f64 {
+    if throughput > 1.0 { throughput } else { 1.0 }
+}
+
+fn power(value: u64) -> u32 {
+    value.max(1).ilog2()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cluster::Class;
+    use super::super::testing::{pass, past};
+    use super::*;
+    use crate::optimizer::PolicyName;
+
+    const CLUSTER: Cluster = Cluster { class: Class::Tiny, files: 100, bytes: 100_000_000 };
+
+    fn path() -> Path {
+        Path { bandwidth: 1.25e9, rtt_s: 0.04, buffer: Some(32e6) }
+    }
+
+    fn policy() -> Policy {
+        Policy::new(PolicyName::Fair, 64)
+    }
+
+    fn measured(throughput: f64) -> Measured {
+        Measured { at: [8.0, 1.0, 1.0], throughput }
+    }
+
+    fn history() -> Vec<Past> {
+        pass(&past(), 0.0, |cc, ..| 1e6 * (400.0 - (f64::from(cc) - 16.0).powi(2)))
+    }
+
+    #[test]
+    fn its_part_of_an_interval_is_its_share_of_the_streams() {
+        let policy = policy();
+        let mut tuned = Tuned::begun(CLUSTER, &path(), &policy, 1.0);
+        tuned.chosen.setting = Setting::new(10, 3, 5);
+        tuned.channels = 4;
+        assert_eq!(tuned.streams(&policy), 12);
+        let sample = tuned.sample(&Interval { throughput: 800.0, streams: 24.0 }, 48, &policy);
+        assert_eq!(sample.at.as_slice(), [2.0, 3.0, 5.0].as_slice(), "half of the streams ran");
+        assert!((sample.throughput - 200.0).abs() < 1e-9);
+        let narrow = Policy { parallelism: 1, ..policy };
+        assert_eq!(tuned.streams(&narrow), 4);
+    }
+
+    #[test]
+    fn the_first_estimate_counts_at_once_and_later_ones_when_four_agree() {
+        let history = history();
+        let mut tuned = Tuned::begun(CLUSTER, &path(), &policy(), 1.0);
+        assert_eq!(tuned.chosen.setting, Setting::new(50, 1, 50));
+        assert!(tuned.judge(&history, &path(), measured(300e6), &policy()));
+        assert_eq!(tuned.chosen.setting, Setting::new(6, 1, 1));
+        tuned.chosen.setting = Setting::new(12, 1, 1);
+        let answers = [0; 4].map(|_| tuned.judge(&history, &path(), measured(300e6), &policy()));
+        assert_eq!(answers, [false, false, false, true]);
+        assert_eq!(tuned.chosen.setting, Setting::new(6, 1, 1));
+    }
+
+    #[test]
+    fn without_history_the_heuristic_follows_what_becomes_known_of_the_path() {
+        let mut slow = Path { bandwidth: 25e6, buffer: None, ..path() };
+        let mut tuned = Tuned::begun(CLUSTER, &slow, &policy(), 1.0);
+        assert_eq!(tuned.chosen.setting, Setting::new(2, 1, 1), "1 MB under way are one file of 1 MB");
+        assert!(!tuned.judge(&[], &slow, measured(25e6), &policy()));
+        slow.carried(250e6);
+        let answers = [0; 4].map(|_| tuned.judge(&[], &slow, measured(250e6), &policy()));
+        assert_eq!(answers, [false, false, false, true]);
+        assert_eq!(tuned.chosen.setting, Setting::new(10, 1, 10));
+    }
+
+    #[test]
+    fn what_no_past_transfer_tried_has_no_limit() {
+        let history: Vec<Past> = history().into_iter().filter(|row| (row.parallelism, row.pipelining) == (2, 8)).collect();
+        let history: Vec<Past> = (0..3).flat_map(|_| history.clone()).collect();
+        let mut tuned = Tuned::begun(CLUSTER, &path(), &policy(), 1.0);
+        tuned.judge(&history, &path(), measured(300e6), &policy());
+        assert_eq!((tuned.chosen.setting, tuned.chosen.limits), (Setting::new(6, 2, 8), (u16::MAX, u16::MAX)));
+    }
+
+    #[test]
+    fn neither_the_files_nor_the_limit_are_exceeded() {
+        let few = Cluster { files: 3, bytes: 3_000_000, ..CLUSTER };
+        let mut tuned = Tuned::begun(few, &path(), &policy(), 1.0);
+        tuned.judge(&history(), &path(), measured(300e6), &policy());
+        assert_eq!(tuned.chosen.setting.concurrency, 3);
+        assert_eq!(Tuned::begun(CLUSTER, &path(), &Policy::new(PolicyName::Fair, 8), 1.0).chosen.setting.concurrency, 8);
+    }
+}
