@@ -150,8 +150,9 @@ class Workplace:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What edt processes need: the secret and a configuration directory that is not the user's."""
-        return {"EDT_TOKEN": self.secret, "EDT_CONFIG_DIR": str(self.path / "config")}
+        """What edt processes need: the secret, and directories of configuration and data that are not the user's."""
+        own = {"EDT_CONFIG_DIR": str(self.path / "config"), "EDT_DATA_DIR": str(self.path / "edt-data")}
+        return {"EDT_TOKEN": self.secret, **own}
 
     def empty(self, name: str) -> Path:
         """An empty directory of that name; what it held is removed."""

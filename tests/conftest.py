@@ -17,6 +17,14 @@ from emulated import missing
 from harness import Edt, Server
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Transfers of this process, and of those that it starts, leave no record among the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EDT_DATA_DIR", str(tmp_path_factory.mktemp("edt-data")))
+        yield
+
+
 @pytest.fixture
 def scratch() -> Iterator[Path]:
     """An empty directory, on tmpfs where there is one."""

@@ -106,11 +106,13 @@ class Running:
 
 
 class Edt:
-    """The command line, with an environment of its own."""
+    """The command line, with an environment of its own: no test reads or writes what is the user's."""
 
     def __init__(self, home: Path) -> None:
-        self.environment = {**os.environ, "EDT_TOKEN": SECRET, "EDT_CONFIG_DIR": str(home / "config")}
-        self.environment.pop("EDT_LOG", None)
+        own = {"EDT_CONFIG_DIR": str(home / "config"), "EDT_DATA_DIR": str(home / "edt-data")}
+        self.environment = {**os.environ, "EDT_TOKEN": SECRET, **own}
+        for name in ("EDT_LOG", "EDT_HISTORY", "EDT_HISTORY_DAYS"):
+            self.environment.pop(name, None)
 
     def start(self, *words: str | Path, secret: str = SECRET) -> Running:
         """Starts a command; the caller waits for it."""

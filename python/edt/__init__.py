@@ -3,7 +3,7 @@
 An endpoint is a local path, `edt://host[:port]/path` (an `edt serve` process), `null:` or `zero:SIZE`.
 """
 
-from edt import flight
+from edt import flight, history
 from edt._edt import OPTIMIZERS, __version__
 from edt.errors import (
     AlreadyExistsError,
@@ -40,7 +40,7 @@ from edt.events import (
     Tuned,
 )
 from edt.files import Entry, list, remove, stat
-from edt.optimizer import Buffers, Decision, Observation, Optimizer, PerStage, Policy
+from edt.optimizer import Buffers, Decision, Listed, Observation, Optimizer, PerStage, Policy, SizeClass
 from edt.options import ConnectOptions, ServeOptions, TransferOptions
 from edt.report import ManifestEntry, Report
 from edt.server import Server, serve
@@ -65,6 +65,7 @@ __all__ = [
     "Finished",
     "InvalidInputError",
     "IoError",
+    "Listed",
     "ManifestEntry",
     "NoSpaceError",
     "NotFoundError",
@@ -83,6 +84,7 @@ __all__ = [
     "Sampled",
     "ServeOptions",
     "Server",
+    "SizeClass",
     "SourceChangedError",
     "ThrottledError",
     "Totals",
@@ -97,6 +99,7 @@ __all__ = [
     "__version__",
     "copy",
     "flight",
+    "history",
     "list",
     "remove",
     "serve",

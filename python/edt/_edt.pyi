@@ -10,6 +10,7 @@ from edt.options import Path, Size
 
 __all__ = [
     "OPTIMIZERS",
+    "AsmSearch",
     "FileReader",
     "Files",
     "Handle",
@@ -17,6 +18,11 @@ __all__ = [
     "Server",
     "__version__",
     "agent_file",
+    "history_file",
+    "history_import",
+    "history_pasts",
+    "history_table",
+    "knowledge_file",
     "list",
     "main",
     "parse_size",
@@ -29,6 +35,7 @@ __all__ = [
 ]
 
 _Kind: TypeAlias = Literal["file", "directory", "symlink", "other"]
+_Type: TypeAlias = Literal["int64", "float64", "string", "bool"]
 _Row: TypeAlias = tuple[str, _Kind, int, int | None, int | None, str | None]
 
 __version__: Final[str]
@@ -167,11 +174,71 @@ class FileReader:
     def expect(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Says which ranges will be read, each from a first byte up to another: they are brought at once."""
 
+@final
+class AsmSearch:
+    """The search of the optimizer `asm` over the surfaces of a knowledge file, one sample after another.
+
+    A setting is parallelism, concurrency and pipelining; throughputs are in bytes per second.
+    """
+
+    def __new__(cls, knowledge: bytes, features: Mapping[str, float], max_streams: int = 65535) -> AsmSearch:
+        """Begins at the median load of the cluster that is nearest to a transfer with these features.
+
+        `features` are those that are known of `bandwidth`, `rtt_s`, `mean_size` and `files`.
+        """
+
+    @property
+    def cluster(self) -> int:
+        """The place of the cluster in the file."""
+
+    @property
+    def distance(self) -> float:
+        """How far the transfer is from it, in scales of the features."""
+
+    @property
+    def loads(self) -> builtins.list[float]:
+        """The external loads of its surfaces, ascending."""
+
+    @property
+    def surface(self) -> int:
+        """The surface that the load is taken for."""
+
+    @property
+    def candidates(self) -> int:
+        """How many surfaces are still candidates, this one among them."""
+
+    def best(self, surface: int) -> tuple[int, int, int]:
+        """The setting of the highest throughput of a surface, within the limit of streams."""
+
+    def predict(self, surface: int, setting: tuple[int, int, int]) -> tuple[float, float]:
+        """The throughput of a surface at a setting, and its standard deviation."""
+
+    def sampled(self, setting: tuple[int, int, int], throughput: float) -> bool:
+        """Takes a sample into account; whether it led to another surface, whose best setting is to be sampled."""
+
+    def conclusion(self) -> tuple[tuple[int, int, int], float]:
+        """The setting to stay with, and the throughput that is expected of it."""
+
 def path_file(source: str, destination: str, stages: int) -> pathlib.Path:
     """Where the explored path between two endpoints is kept, for one stage or three."""
 
 def agent_file(source: str, destination: str, kind: str) -> pathlib.Path:
     """Where the agent of a kind for two endpoints is kept."""
+
+def knowledge_file() -> pathlib.Path:
+    """Where the knowledge is kept that `edt learn` makes."""
+
+def history_file() -> pathlib.Path:
+    """Where past transfers are kept."""
+
+def history_table(table: str, id: int | None = None) -> builtins.list[tuple[str, _Type, builtins.list[Any]]]:
+    """Name, type and values of each column of a table: `transfers`, `intervals`, `decisions` or `imported`."""
+
+def history_pasts(source: str, destination: str) -> str:
+    """Past transfers as optimizers learn from them, as JSON."""
+
+def history_import(file: Path, label: str) -> int | None:
+    """Adds transfers of a CSV file; `None` if they were added before."""
 
 def secret(token_file: Path | None = None) -> bytes | None:
     """Finds the shared secret: in the file, or in `EDT_TOKEN`, or in the configuration directory; `None` if in none."""

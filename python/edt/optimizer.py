@@ -73,6 +73,38 @@ class Buffers:
 
 
 @dataclass(frozen=True)
+class SizeClass:
+    """Files whose sizes have the same power of two."""
+
+    exponent: int
+    """Files of 2^`exponent` bytes and more, and of less than twice that; empty files are of class 0."""
+    files: int
+    """How many."""
+    bytes: int
+    """Their bytes."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The files to be sent that were listed so far, in classes by size."""
+
+    classes: tuple[SizeClass, ...]
+    """The classes that have any file, smallest first."""
+    complete: bool
+    """Whether these are all files of the transfer."""
+
+    @property
+    def files(self) -> int:
+        """All files."""
+        return sum(each.files for each in self.classes)
+
+    @property
+    def bytes(self) -> int:
+        """Their bytes."""
+        return sum(each.bytes for each in self.classes)
+
+
+@dataclass(frozen=True)
 class Policy:
     """The numbers behind a policy: what limits a transfer."""
 
@@ -116,6 +148,8 @@ class Observation:
     """Bytes not yet sent; `None` while listing goes on."""
     files_left: int | None
     """Files not yet sent; `None` while listing goes on."""
+    listed: Listed
+    """The files to be sent that were listed so far, by size."""
     policy: Policy
     """What limits this transfer."""
 
@@ -185,9 +219,14 @@ def _observation_of(data: dict[str, Any]) -> Observation:
             "busy": PerStage(**data["busy"]),
             "rtt": None if data["rtt"] is None else _duration_of(data["rtt"]),
             "buffer_free": Buffers(**data["buffer_free"]),
+            "listed": _listed_of(data["listed"]),
             "policy": policy_of(data["policy"]),
         }
     )
+
+
+def _listed_of(data: dict[str, Any]) -> Listed:
+    return Listed(tuple(SizeClass(**each) for each in data["classes"]), data["complete"])
 
 
 def _duration_of(data: dict[str, int]) -> timedelta:

@@ -30,6 +30,8 @@ class TransferOptions(ConnectOptions, total=False):
 
     agent: Path | None
     """The agent file for the optimizers `edt`, `automdt` and `drl`; default the one kept for the endpoints."""
+    knowledge: Path | None
+    """The knowledge file for the optimizer `asm`; default the one that `edt learn` keeps."""
     deterministic: bool
     """Whether an agent takes the mean, or the most likely move; default no: it samples, as the papers do."""
     seed: int
@@ -80,6 +82,8 @@ class TransferOptions(ConnectOptions, total=False):
     """Bytes that one side of this transfer may hold in buffers; default 96 MiB."""
     manifest: Path | None
     """Where the manifest (JSON lines) is kept; default a temporary file that the report owns."""
+    history: bool | Literal["names"] | None
+    """Whether the history keeps a record, and in it the `names` of the endpoints; default by `EDT_HISTORY`, else yes."""
 
 
 class ServeOptions(TypedDict, total=False):

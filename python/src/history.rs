@@ -1,11 +1,15 @@
-//! Where explored paths and trained agents are kept.
+//! Past transfers, and where explored paths, trained agents and knowledge are kept.
 
 use std::path::PathBuf;
 
-use edt::{Endpoint, history};
+use edt::history::{Cell, Column, ColumnKind, History, Imported, Table};
+use edt::{Endpoint, Error, ErrorKind, history};
 use pyo3::prelude::*;
 
-use crate::error::raised;
+use crate::error::{detached, raised};
+
+/// Name, kind and values of each column.
+type Columns<'py> = Vec<(&'static str, &'static str, Vec<Bound<'py, PyAny>>)>;
 
 #[pyfunction]
 pub(crate) fn path_file(py: Python<'_>, source: &str, destination: &str, stages: u8) -> PyResult<PathBuf> {
@@ -15,4 +19,72 @@ pub(crate) fn path_file(py: Python<'_>, source: &str, destination: &str, stages:
 #[pyfunction]
 pub(crate) fn agent_file(py: Python<'_>, source: &str, destination: &str, kind: &str) -> PyResult<PathBuf> {
     history::agent_file(&Endpoint::new(source), &Endpoint::new(destination), kind).map_err(|error| raised(py, &error))
+}
+
+#[pyfunction]
+pub(crate) fn knowledge_file(py: Python<'_>) -> PyResult<PathBuf> {
+    history::knowledge_file().map_err(|error| raised(py, &error))
+}
+
+#[pyfunction]
+pub(crate) fn history_file(py: Python<'_>) -> PyResult<PathBuf> {
+    history::database_file().map_err(|error| raised(py, &error))
+}
+
+#[pyfunction]
+#[pyo3(signature = (table, id=None))]
+pub(crate) fn history_table<'py>(py: Python<'py>, table: &str, id: Option<i64>) -> PyResult<Columns<'py>> {
+    let rows = detached(py, || rows(table, id))?;
+    let values = |cells: Vec<Cell>| cells.into_iter().map(|cell| value(py, cell)).collect::<PyResult<Vec<_>>>();
+    rows.into_iter().map(|(column, cells)| Ok((column.name, kind(column.kind), values(cells)?))).collect()
+}
+
+#[pyfunction]
+pub(crate) fn history_pasts(py: Python<'_>, source: &str, destination: &str) -> PyResult<String> {
+    let pasts = detached(py, || history::pasts(&Endpoint::new(source), &Endpoint::new(destination)))?;
+    Ok(serde_json::to_string(&pasts).expect("past transfers hold only numbers and text"))
+}
+
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "it comes from Python")]
+pub(crate) fn history_import(py: Python<'_>, file: PathBuf, label: &str) -> PyResult<Option<u64>> {
+    detached(py, || match History::open()?.import(&file, label)? {
+        Imported::Rows(rows) => Ok(Some(rows)),
+        Imported::Before => Ok(None),
+    })
+}
+
+/// The columns of a table with their cells; without any where there is no history.
+fn rows(table: &str, id: Option<i64>) -> edt::Result<Vec<(Column, Vec<Cell>)>> {
+    let table = Table::named(table)
+        .ok_or_else(|| Error::new(ErrorKind::InvalidInput, format!("there is no table `{table}` in the history")))?;
+    let mut columns: Vec<(Column, Vec<Cell>)> = table.columns().iter().map(|column| (*column, Vec::new())).collect();
+    if let Some(history) = History::open_if_there()? {
+        history.rows(table, id, |row| {
+            for (column, cell) in columns.iter_mut().zip(row) {
+                column.1.push(cell);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(columns)
+}
+
+fn kind(kind: ColumnKind) -> &'static str {
+    match kind {
+        ColumnKind::Integer => "int64",
+        ColumnKind::Real => "float64",
+        ColumnKind::Text => "string",
+        ColumnKind::Boolean => "bool",
+    }
+}
+
+fn value(py: Python<'_>, cell: Cell) -> PyResult<Bound<'_, PyAny>> {
+    Ok(match cell {
+        Cell::Null => py.None().into_bound(py),
+        Cell::Integer(number) => number.into_pyobject(py)?.into_any(),
+        Cell::Real(number) => number.into_pyobject(py)?.into_any(),
+        Cell::Text(text) => text.into_pyobject(py)?.into_any(),
+        Cell::Boolean(is) => is.into_pyobject(py)?.to_owned().into_any(),
+    })
 }

@@ -5,6 +5,7 @@ mod cli;
 mod error;
 mod files;
 mod history;
+mod learning;
 mod optimizer;
 mod options;
 mod report;
@@ -24,7 +25,9 @@ mod _edt {
     #[pymodule_export]
     use crate::files::{FileReader, Files, list, remove, stat};
     #[pymodule_export]
-    use crate::history::{agent_file, path_file};
+    use crate::history::{agent_file, history_file, history_import, history_pasts, history_table, knowledge_file, path_file};
+    #[pymodule_export]
+    use crate::learning::AsmSearch;
     #[pymodule_export]
     use crate::report::Report;
     #[pymodule_export]

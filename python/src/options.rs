@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use edt::endpoint::parse_size;
 use edt::optimizer::PolicyName;
-use edt::options::{Access, Digest, Fsync, Overwrite, Plain, RunMode, SecretSource, Selection, Symlinks};
+use edt::options::{Access, Digest, Fsync, Overwrite, Plain, Remember, RunMode, SecretSource, Selection, Symlinks};
 use edt::path::RelativePath;
 use edt::{ServeOptions, TransferOptions};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -32,6 +32,8 @@ fn set_tuning(options: &mut TransferOptions, name: &str, value: &Bound<'_, PyAny
     match name {
         "optimizer" => options.optimizer = value.extract()?,
         "agent" => options.agent = value.extract()?,
+        "knowledge" => options.knowledge = value.extract()?,
+        "history" => options.history = remember(value)?,
         "deterministic" => options.deterministic = value.extract()?,
         "seed" => options.seed = value.extract()?,
         "concurrency" => options.concurrency = value.extract()?,
@@ -115,6 +117,14 @@ fn set_serve(options: &mut ServeOptions, name: &str, value: &Bound<'_, PyAny>) -
         _ => return Ok(false),
     }
     Ok(true)
+}
+
+/// Takes `None`, a bool, or the word `names`.
+fn remember(value: &Bound<'_, PyAny>) -> PyResult<Remember> {
+    if let Ok(keep) = value.extract::<bool>() {
+        return Ok(if keep { Remember::Machines } else { Remember::Nothing });
+    }
+    optional(value, |value| choice(value, &[("names", Remember::Names)])).map(Option::unwrap_or_default)
 }
 
 fn optional<T>(value: &Bound<'_, PyAny>, convert: impl Fn(&Bound<'_, PyAny>) -> PyResult<T>) -> PyResult<Option<T>> {

@@ -21,7 +21,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     edt = Edt(home)
     (home / "served").mkdir()
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("EDT_TOKEN", "EDT_CONFIG_DIR"):
+        for name in ("EDT_TOKEN", "EDT_CONFIG_DIR", "EDT_DATA_DIR"):
             patch.setenv(name, edt.environment[name])
         server = Server(edt, home / "served")
         yield server

@@ -19,6 +19,8 @@ def configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDT_TOKEN", "a secret for tests only, 0123456789")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home" / ".config"))
+    monkeypatch.setenv("EDT_DATA_DIR", str(tmp_path / "edt-data"))
+    monkeypatch.delenv("EDT_HISTORY", raising=False)
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ class Pipeline:
         self.java = java
         folder.mkdir(parents=True, exist_ok=True)
         self.environment = {**edt.environment, **programs.environment(programs.home(folder.parent / "nextflow-home"))}
-        for name in ("EDT_TOKEN", "EDT_CONFIG_DIR"):
+        for name in ("EDT_TOKEN", "EDT_CONFIG_DIR", "EDT_DATA_DIR"):
             self.environment[name] = edt.environment[name]
 
     @property

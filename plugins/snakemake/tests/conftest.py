@@ -14,6 +14,14 @@ from harness import Edt, Server
 from workflow import Workflow
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Transfers of this process leave no record among the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EDT_DATA_DIR", str(tmp_path_factory.mktemp("edt-data")))
+        yield
+
+
 @pytest.fixture
 def scratch() -> Iterator[Path]:
     """An empty directory, on tmpfs where there is one."""
@@ -25,9 +33,9 @@ def scratch() -> Iterator[Path]:
 
 @pytest.fixture
 def edt(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> Edt:
-    """The command line; this process shares its secret and its configuration directory."""
+    """The command line; this process shares its secret and its directories."""
     edt = Edt(scratch)
-    for name in ("EDT_TOKEN", "EDT_CONFIG_DIR"):
+    for name in ("EDT_TOKEN", "EDT_CONFIG_DIR", "EDT_DATA_DIR"):
         monkeypatch.setenv(name, edt.environment[name])
     return edt
 
