@@ -1,4 +1,4 @@
-"""HARP's models as Python sees them, and that they describe the logs which were published with it as well as its paper says."""
+"""HARP's models as Python sees them, and how they describe the logs that were published with it."""
 
 from __future__ import annotations
 
