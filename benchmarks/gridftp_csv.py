@@ -1,4 +1,4 @@
-"""Turns the GridFTP logs published with HARP into files for `edt history import`: `python benchmarks/gridftp_csv.py FOLDER`."""
+"""Turns the GridFTP logs published with HARP into files for `edt history import`: `gridftp_csv.py FOLDER`."""
 
 from __future__ import annotations
 

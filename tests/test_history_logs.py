@@ -31,5 +31,8 @@ def test_real_logs_are_imported_whole(edt: Edt, scratch: Path, logs: Path, expec
     starts = [row["began_s"] for row in rows]
     assert starts == sorted(starts)
     if logs == GRID:
-        assert {(row["parallelism"], row["concurrency"], row["pipelining"]) for row in rows} >= {(32, 32, 32), (1, 1, 1)}
+        assert {(row["parallelism"], row["concurrency"], row["pipelining"]) for row in rows} >= {
+            (32, 32, 32),
+            (1, 1, 1),
+        }
         assert {row["bandwidth"] for row in rows} == {1.25e9}

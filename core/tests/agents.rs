@@ -5,9 +5,7 @@
 use std::time::Duration;
 
 use edt::optimizer::network::{LayerSpec, Network, Tensors};
-use edt::optimizer::{
-    Buffers, Decision, Listed, Observation, Optimizer, PerStage, Policy, PolicyName, Sampling, Setup, by_name,
-};
+use edt::optimizer::{Buffers, Decision, Listed, Observation, Optimizer, PerStage, Policy, PolicyName, Sampling, Setup, by_name};
 use proptest::prelude::*;
 
 const EDT: &[u8] = include_bytes!("agents/edt.safetensors");

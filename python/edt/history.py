@@ -35,11 +35,11 @@ __all__ = [
 ]
 
 # The columns of `pasts`, in the order of the core, where throughput is called goodput.
-_PASTS = {
-    **{"began_s": "float64", "source": "string", "destination": "string"},
-    **{"bandwidth": "float64", "rtt_s": "float64", "tcp_buffer": "float64", "files": "uint64", "bytes": "uint64"},
-    **{"concurrency": "int64", "parallelism": "int64", "pipelining": "int64", "throughput": "float64"},
-}
+_PASTS = (
+    *(("began_s", "float64"), ("source", "string"), ("destination", "string"), ("bandwidth", "float64")),
+    *(("rtt_s", "float64"), ("tcp_buffer", "float64"), ("files", "uint64"), ("bytes", "uint64")),
+    *(("concurrency", "int64"), ("parallelism", "int64"), ("pipelining", "int64"), ("throughput", "float64")),
+)
 
 
 def transfers() -> _pa.Table:
@@ -71,7 +71,7 @@ def pasts(source: Path, destination: Path) -> _pa.Table:
     found = json.loads(_edt.history_pasts(endpoint_text(source), endpoint_text(destination)))
     for past in found:
         past["throughput"] = past.pop("goodput")
-    schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in _PASTS.items()])
+    schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in _PASTS])
     table: _pa.Table = pa.Table.from_pylist(found, schema=schema)
     return table
 

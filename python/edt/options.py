@@ -83,7 +83,7 @@ class TransferOptions(ConnectOptions, total=False):
     manifest: Path | None
     """Where the manifest (JSON lines) is kept; default a temporary file that the report owns."""
     history: bool | Literal["names"] | None
-    """Whether the history keeps a record, and in it the `names` of the endpoints; default by `EDT_HISTORY`, else yes."""
+    """Whether the history keeps a record, and in it the `names` of endpoints; default by `EDT_HISTORY`, else yes."""
 
 
 class ServeOptions(TypedDict, total=False):

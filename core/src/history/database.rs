@@ -46,7 +46,7 @@ impl History {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = || {
             let mut connection = Connection::open_with_flags(path, flags)?;
-            prepare(&mut connection, path)?;
+            prepare(&connection, path)?;
             migrate(&mut connection, &MIGRATIONS).map(|version| (connection, version))
         };
         let (connection, version) = open().map_err(|cause| explained(unopened(path), &cause, path))?;
@@ -98,7 +98,7 @@ fn create(path: &Path) -> io::Result<()> {
 }
 
 /// Sets up a connection. Where locks reach further than memory that processes share, the log of changes cannot be used.
-fn prepare(connection: &mut Connection, path: &Path) -> rusqlite::Result<()> {
+fn prepare(connection: &Connection, path: &Path) -> rusqlite::Result<()> {
     connection.busy_timeout(PATIENCE)?;
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     let networked = is_networked(path);
@@ -151,9 +151,11 @@ fn is_networked(path: &Path) -> bool {
         0x2003_0528,
         0x6573_5546,
     ];
+    let Ok(found) = rustix::fs::statfs(path) else { return false };
     // The width of the field differs between machines; the kinds have 32 bits.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    rustix::fs::statfs(path).is_ok_and(|found| KINDS.contains(&(found.f_type as u32)))
+    let kind = found.f_type as u32;
+    KINDS.contains(&kind)
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -58,8 +58,7 @@ fn insert(connection: &Connection, label: &str, digest: &str, pasts: &[Past]) ->
     if connection.query_row(before, [digest], |row| row.get::<_, i64>(0)).optional()?.is_some() {
         return Ok(Imported::Before);
     }
-    connection
-        .execute("INSERT INTO imports (label, digest, imported_s) VALUES (?1, ?2, ?3)", params![label, digest, now_s()])?;
+    connection.execute("INSERT INTO imports (label, digest, imported_s) VALUES (?1, ?2, ?3)", params![label, digest, now_s()])?;
     let import = connection.last_insert_rowid();
     let mut statement = connection.prepare(INSERT)?;
     for (number, past) in (0u64..).zip(pasts) {
@@ -183,7 +182,11 @@ impl Fields<'_> {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is not negative, and what is too large is the largest")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it is not negative, and what is too large is the largest"
+)]
 fn rounded(number: f64) -> u64 {
     number.round().min(i64::MAX as f64) as u64
 }
@@ -222,7 +225,8 @@ mod tests {
 
     #[test]
     fn a_log_in_the_documented_form_is_read_as_it_is_meant() {
-        let text = format!("# of a tool\n{HEADER}\n1.4e9, a ,b,1.25e9,0.04,33554432,100,1.5,4,8,16,5e8\n1400000001,,,,,,2,10,1,,,1\n");
+        let text =
+            format!("# of a tool\n{HEADER}\n1.4e9, a ,b,1.25e9,0.04,33554432,100,1.5,4,8,16,5e8\n1400000001,,,,,,2,10,1,,,1\n");
         let pasts = import(&text).unwrap();
         let full = Past {
             began_s: 1.4e9,

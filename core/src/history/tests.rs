@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use super::beginning::Beginning;
 use super::database::migrate;
 use super::schema::MIGRATIONS;
 use super::testing::{age, column, ending, record, sampled, tuned};
@@ -154,7 +153,12 @@ fn many_transfers_are_written_at_once() {
     assert_eq!(history.count(Table::Intervals).unwrap(), 40 * 20);
     let of_one = |table| {
         let mut rows = 0;
-        history.rows(table, Some(7), |_| { rows += 1; Ok(()) }).unwrap();
+        history
+            .rows(table, Some(7), |_| {
+                rows += 1;
+                Ok(())
+            })
+            .unwrap();
         rows
     };
     assert_eq!((of_one(Table::Transfers), of_one(Table::Intervals), of_one(Table::Decisions)), (1, 20, 1));

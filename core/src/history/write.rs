@@ -162,8 +162,7 @@ fn end(connection: &Connection, transfer: i64, ending: &Ending) -> rusqlite::Res
 
 /// Size classes as JSON: exponent, files and bytes of each.
 fn listed(connection: &Connection, transfer: i64, listed: &Listed) -> rusqlite::Result<()> {
-    let classes: Vec<(u8, u64, u64)> =
-        listed.classes.iter().map(|class| (class.exponent, class.files, class.bytes)).collect();
+    let classes: Vec<(u8, u64, u64)> = listed.classes.iter().map(|class| (class.exponent, class.files, class.bytes)).collect();
     let classes = serde_json::to_string(&classes).unwrap_or_default();
     connection.execute(LISTED, params![transfer, listed.files(), listed.bytes(), listed.complete, classes])?;
     Ok(())

@@ -4,8 +4,8 @@ use edt::protocol::TransferId;
 use edt::protocol::frame::{FLAG_ZERO, FrameHeader, FrameKind, crc32c};
 use edt::protocol::message::{
     Ack, Answer, Complete, Direction, DoneItem, DoneKey, Failed, FileHeader, FileState, Have, ItemFailed, ItemKind, Key, Listed,
-    ListedFiles, MadeUp, Message, Meters, PartialFile, ReceiveOptions, Request, Root, SendOptions, Skipped, StageMeters, Start, TcpMeters,
-    Tune, WireEntry,
+    ListedFiles, MadeUp, Message, Meters, PartialFile, ReceiveOptions, Request, Root, SendOptions, Skipped, StageMeters, Start,
+    TcpMeters, Tune, WireEntry,
 };
 
 pub(crate) fn file_header() -> FileHeader {

@@ -161,10 +161,20 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_refused() {
-        for bad in ["show", "show x", "export", "export --format xml", "export --format csv --table files", "import", "prune --older-than 1w"] {
+        for bad in [
+            "show",
+            "show x",
+            "export",
+            "export --format xml",
+            "export --format csv --table files",
+            "import",
+            "prune --older-than 1w",
+        ] {
             assert!(parse(bad).is_none(), "{bad}");
         }
-        assert!(matches!(parse("prune --older-than 30d"), Some(HistoryCommand::Prune(args)) if args.older_than == Some(Duration::from_hours(720))));
+        assert!(
+            matches!(parse("prune --older-than 30d"), Some(HistoryCommand::Prune(args)) if args.older_than == Some(Duration::from_hours(720)))
+        );
         assert!(matches!(parse("list"), Some(HistoryCommand::List(args)) if args.limit == 20 && !args.json));
     }
 

@@ -25,7 +25,8 @@ pub(crate) fn list(args: &HistoryListArgs) -> anyhow::Result<Exit> {
     out.flush()?;
     if let (Some(history), false) = (&history, args.json) {
         let (kept, imported) = (history.count(Table::Transfers)?, history.count(Table::Imported)?);
-        let beside = if imported > 0 { format!(", and {} of other tools", human_count(imported, "transfer")) } else { String::new() };
+        let beside =
+            if imported > 0 { format!(", and {} of other tools", human_count(imported, "transfer")) } else { String::new() };
         say(&format!("{} kept{beside}", human_count(kept, "transfer")));
     } else if !args.json {
         say("no transfer has left a record yet");
