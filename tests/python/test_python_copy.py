@@ -111,6 +111,7 @@ def test_every_option_is_taken(tree: Path, target: Path, tmp_path: Path) -> None
         plain=False,
         known_hosts=tmp_path / "known_hosts",
         manifest=tmp_path / "manifest",
+        history=False,
     )
     assert content(target) == content(tree)
     assert report.optimizer == "fixed"

@@ -36,7 +36,7 @@ pub struct Recorder {
 /// One thing to write.
 #[derive(Debug)]
 pub(super) enum Entry {
-    Interval(IntervalRow),
+    Interval(Box<IntervalRow>),
     Decision(Tuned),
     End(Box<Ending>),
 }
@@ -85,7 +85,7 @@ impl Recorder {
         if let Some(entries) = &self.entries {
             let (parallelism, pipelining) = (decision.parallelism, decision.pipelining);
             let row = IntervalRow { sampled: sampled.clone(), length, parallelism, pipelining };
-            let _ = entries.try_send(Entry::Interval(row));
+            let _ = entries.try_send(Entry::Interval(Box::new(row)));
         }
     }
 
@@ -163,7 +163,7 @@ fn keep(path: &Path, beginning: &Beginning, entries: &Receiver<Entry>) -> Result
     loop {
         match entries.recv_deadline(written + EVERY) {
             Ok(Entry::End(ending)) => return history.end(transfer, &batch, &ending),
-            Ok(Entry::Interval(row)) => batch.intervals.add(row),
+            Ok(Entry::Interval(row)) => batch.intervals.add(*row),
             Ok(Entry::Decision(tuned)) => batch.decisions.add(tuned),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return history.write(transfer, &batch),

@@ -16,8 +16,7 @@ pub(crate) fn run(args: &HistoryExportArgs) -> anyhow::Result<Exit> {
         let refused = Error::new(ErrorKind::InvalidInput, "Parquet is nothing to be shown in a terminal");
         return Err(refused.with_hint("name a file with --output FILE").into());
     }
-    let history = History::open_if_there()?;
-    let table = Table::from(args.table);
+    let rows = Rows { history: History::open_if_there()?, table: args.table.into(), id: args.id };
     let mut out: Box<dyn Write + Send> = match &args.output {
         Some(path) => Box::new(BufWriter::new(File::create(path).map_err(|cause| {
             Error::new(ErrorKind::InvalidInput, format!("could not create `{}`", path.display()))
@@ -26,46 +25,49 @@ pub(crate) fn run(args: &HistoryExportArgs) -> anyhow::Result<Exit> {
         })?)),
         None => Box::new(BufWriter::new(io::stdout())),
     };
-    let rows = |each: &mut dyn FnMut(Vec<Cell>) -> anyhow::Result<()>| match &history {
-        Some(history) => each_row(history, table, args.id, each),
-        None => Ok(()),
-    };
     match args.format {
-        FormatArg::Json => rows(&mut |cells| Ok(writeln!(out, "{}", Value::Object(object(table, cells)))?))?,
-        FormatArg::Csv => write_csv(&mut out, table, rows)?,
-        FormatArg::Parquet => write_parquet(&mut out, table, rows)?,
+        FormatArg::Json => write_json(&mut out, &rows)?,
+        FormatArg::Csv => write_csv(&mut out, &rows)?,
+        FormatArg::Parquet => write_parquet(&mut out, &rows)?,
     }
     out.flush()?;
     Ok(Exit::Complete)
 }
 
-/// Hands over rows as long as they can be written; the first failure of writing is the error.
-fn each_row(
-    history: &History,
+/// What is exported.
+struct Rows {
+    history: Option<History>,
     table: Table,
+    /// Only those of this transfer.
     id: Option<i64>,
-    each: &mut dyn FnMut(Vec<Cell>) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    let mut unwritten = Ok(());
-    let read = history.rows(table, id, |cells| {
-        each(cells).map_err(|error| {
-            unwritten = Err(error);
-            Error::new(ErrorKind::Io, "could not write a row")
-        })
-    });
-    unwritten?;
-    Ok(read?)
+}
+
+impl Rows {
+    /// Hands over rows as long as they can be written; the first failure of writing is the error.
+    fn each(&self, each: &mut dyn FnMut(Vec<Cell>) -> anyhow::Result<()>) -> anyhow::Result<()> {
+        let Some(history) = &self.history else { return Ok(()) };
+        let mut unwritten = Ok(());
+        let read = history.rows(self.table, self.id, |cells| {
+            each(cells).map_err(|error| {
+                unwritten = Err(error);
+                Error::new(ErrorKind::Io, "could not write a row")
+            })
+        });
+        unwritten?;
+        Ok(read?)
+    }
+}
+
+/// One object per row and line.
+fn write_json(out: &mut (dyn Write + Send), rows: &Rows) -> anyhow::Result<()> {
+    rows.each(&mut |cells| Ok(writeln!(out, "{}", Value::Object(object(rows.table, cells)))?))
 }
 
 /// A CSV file with a header; what is not known is empty.
-fn write_csv(
-    out: &mut (dyn Write + Send),
-    table: Table,
-    rows: impl Fn(&mut dyn FnMut(Vec<Cell>) -> anyhow::Result<()>) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
+fn write_csv(out: &mut (dyn Write + Send), rows: &Rows) -> anyhow::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(table.columns().iter().map(|column| column.name)).map_err(io_error)?;
-    rows(&mut |cells| writer.write_record(cells.iter().map(text)).map_err(io_error))?;
+    writer.write_record(rows.table.columns().iter().map(|column| column.name)).map_err(io_error)?;
+    rows.each(&mut |cells| writer.write_record(cells.iter().map(text)).map_err(io_error))?;
     Ok(writer.flush()?)
 }
 
@@ -88,22 +90,14 @@ fn text(cell: &Cell) -> String {
 }
 
 #[cfg(feature = "parquet")]
-fn write_parquet(
-    out: &mut (dyn Write + Send),
-    table: Table,
-    rows: impl Fn(&mut dyn FnMut(Vec<Cell>) -> anyhow::Result<()>) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    let mut writer = super::parquet::Writer::new(out, table)?;
-    rows(&mut |cells| writer.add(cells))?;
+fn write_parquet(out: &mut (dyn Write + Send), rows: &Rows) -> anyhow::Result<()> {
+    let mut writer = super::parquet::Writer::new(out, rows.table)?;
+    rows.each(&mut |cells| writer.add(cells))?;
     writer.finish()
 }
 
 #[cfg(not(feature = "parquet"))]
-fn write_parquet(
-    _: &mut (dyn Write + Send),
-    _: Table,
-    _: impl Fn(&mut dyn FnMut(Vec<Cell>) -> anyhow::Result<()>) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
+fn write_parquet(_: &mut (dyn Write + Send), _: &Rows) -> anyhow::Result<()> {
     Err(Error::new(ErrorKind::Unsupported, "this build of edt writes no Parquet")
         .with_hint("build it with `--features parquet`, or export CSV, or use `edt.history` in Python")
         .into())
@@ -113,18 +107,41 @@ fn write_parquet(
 mod tests {
     use super::*;
 
+    const LOG: &str = "start_s,source,files,bytes,concurrency,throughput_bytes_per_s\n1.5,\"a, \"\"b\"\"\",2,300,4,5e8\n";
+
+    fn rows(directory: &tempfile::TempDir) -> Rows {
+        let (file, log) = (directory.path().join("history.db"), directory.path().join("log.csv"));
+        std::fs::write(&log, LOG).unwrap();
+        let mut history = History::open_at(&file).unwrap();
+        history.import(&log, "log").unwrap();
+        Rows { history: Some(history), table: Table::Imported, id: None }
+    }
+
     #[test]
     fn a_csv_file_has_a_header_and_nothing_where_nothing_is_known() {
+        let directory = tempfile::tempdir().unwrap();
         let mut out = Vec::new();
-        let mut cells = vec![Cell::Null; Table::Decisions.columns().len()];
-        cells[0] = Cell::Integer(3);
-        cells[2] = Cell::Real(0.5);
-        cells[8] = Cell::Text("more, \"why\"".to_owned());
-        write_csv(&mut out, Table::Decisions, |each| each(cells.clone())).unwrap();
+        write_csv(&mut out, &rows(&directory)).unwrap();
         let text = String::from_utf8(out).unwrap();
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[0].starts_with("transfer,number,elapsed_s,") && lines[0].ends_with(",reason"));
-        assert_eq!(lines[1], "3,,0.5,,,,,,\"more, \"\"why\"\"\"");
-        assert_eq!(lines.len(), 2);
+        assert!(lines[0].starts_with("import,number,began_s,") && lines[0].ends_with(",throughput"));
+        assert_eq!(lines[1..], ["1,0,1.5,\"a, \"\"b\"\"\",,,,,2,300,4,1,1,500000000"]);
+    }
+
+    #[test]
+    fn a_json_line_has_every_column() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut out = Vec::new();
+        write_json(&mut out, &rows(&directory)).unwrap();
+        let line: Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(line.as_object().unwrap().len(), Table::Imported.columns().len());
+        assert_eq!((&line["source"], &line["rtt_s"]), (&Value::from("a, \"b\""), &Value::Null));
+    }
+
+    #[test]
+    fn what_cannot_be_written_ends_the_export_with_its_cause() {
+        let directory = tempfile::tempdir().unwrap();
+        let error = rows(&directory).each(&mut |_| Err(io::Error::from(io::ErrorKind::BrokenPipe).into())).unwrap_err();
+        assert!(crate::exit::is_closed_pipe(&error), "{error:?}");
     }
 }
