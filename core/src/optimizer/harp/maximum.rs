@@ -18,6 +18,8 @@ const MOST_STEPS: u64 = 100;
 /// How near to an edge of the box, of 1, a climb may begin: on an edge itself the angle has no slope.
 const NEAR_EDGE: f64 = 0.95;
 
+type Angles = Vector3<f64>;
+
 /// The highest point that climbs from `starts` reach, or the highest of `starts` itself. The box of a polynomial has several local
 /// maxima, and a climb finds one.
 pub(super) fn maximum(f: &Polynomial, bounds: &Bounds, starts: &[Point]) -> Point {
@@ -30,15 +32,16 @@ pub(super) fn maximum(f: &Polynomial, bounds: &Bounds, starts: &[Point]) -> Poin
 fn climbed(f: &Polynomial, bounds: &Bounds, start: Point) -> Option<Point> {
     let hill = Hill { f, bounds, scale: f.magnitude().max(f64::MIN_POSITIVE) };
     let angles = bounds.scaled(start).map(|at| at.clamp(-NEAR_EDGE, NEAR_EDGE).asin());
-    let solver = LBFGS::new(MoreThuenteLineSearch::new(), MEMORY);
-    let executor = Executor::new(hill, solver).configure(|state| state.param(Vector3::from(angles)).max_iters(MOST_STEPS));
+    let search: MoreThuenteLineSearch<Angles, Angles, f64> = MoreThuenteLineSearch::new();
+    let solver: LBFGS<_, Angles, Angles, f64> = LBFGS::new(search, MEMORY);
+    let executor = Executor::new(hill, solver).configure(|state| state.param(Angles::from(angles)).max_iters(MOST_STEPS));
     let state = executor.run().ok()?.state;
     let found = point(bounds, state.get_best_param()?);
     found.iter().all(|value| value.is_finite()).then_some(found)
 }
 
 /// The point that angles stand for.
-fn point(bounds: &Bounds, angles: &Vector3<f64>) -> Point {
+fn point(bounds: &Bounds, angles: &Angles) -> Point {
     let at = |variable: usize| bounds.least[variable] + bounds.half(variable) * (1.0 + angles[variable].sin());
     bounds.clamp(std::array::from_fn(at))
 }
@@ -51,21 +54,21 @@ struct Hill<'a> {
 }
 
 impl CostFunction for Hill<'_> {
-    type Param = Vector3<f64>;
+    type Param = Angles;
     type Output = f64;
 
-    fn cost(&self, angles: &Vector3<f64>) -> Result<f64, Error> {
+    fn cost(&self, angles: &Angles) -> Result<f64, Error> {
         Ok(-self.f.value(point(self.bounds, angles)) / self.scale)
     }
 }
 
 impl Gradient for Hill<'_> {
-    type Param = Vector3<f64>;
-    type Gradient = Vector3<f64>;
+    type Param = Angles;
+    type Gradient = Angles;
 
-    fn gradient(&self, angles: &Vector3<f64>) -> Result<Vector3<f64>, Error> {
+    fn gradient(&self, angles: &Angles) -> Result<Angles, Error> {
         let slopes = self.f.gradient(point(self.bounds, angles));
-        Ok(Vector3::from_fn(|i, _| -slopes[i] * self.bounds.half(i) * angles[i].cos() / self.scale))
+        Ok(Angles::from_fn(|i, _| -slopes[i] * self.bounds.half(i) * angles[i].cos() / self.scale))
     }
 }
 
