@@ -203,7 +203,7 @@ fn every_column_is_one_of_the_database_and_none_is_left_out() {
     for table in Table::ALL {
         let mut statement = history.connection.prepare(&format!("SELECT * FROM {}", table.name())).unwrap();
         let names: Vec<&str> = table.columns().iter().map(|column| column.name).collect();
-        assert_eq!(statement.column_names(), names);
+        assert_eq!(statement.column_names().collect::<Vec<_>>(), names);
         assert!(statement.query([]).unwrap().next().unwrap().is_none());
         assert_eq!(Table::named(table.name()), Some(table));
     }
