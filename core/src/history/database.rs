@@ -100,7 +100,10 @@ fn create(path: &Path) -> io::Result<()> {
 /// Sets up a connection. Where locks reach further than memory that processes share, the log of changes cannot be used.
 fn prepare(connection: &Connection, path: &Path) -> rusqlite::Result<()> {
     connection.busy_timeout(PATIENCE)?;
-    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    // It is written even where it is set: one who only reads would wait for those who write.
+    if fs::metadata(path).is_ok_and(|file| file.len() == 0) {
+        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    }
     let networked = is_networked(path);
     let mode = if networked { "TRUNCATE" } else { "WAL" };
     match connection.pragma_update_and_check(None, "journal_mode", mode, |row| row.get::<_, String>(0)) {
@@ -129,7 +132,7 @@ pub(super) fn migrate(connection: &mut Connection, migrations: &[&str]) -> rusql
     transaction.commit().map(|()| reached)
 }
 
-pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
+fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 

@@ -233,6 +233,7 @@ fn a_writer_that_has_to_wait_holds_up_no_end_for_long() {
     holder.connection.execute_batch("BEGIN IMMEDIATE").unwrap();
     let begun = Instant::now();
     record(&file(&directory), "h", 1);
+    assert_eq!(History::open_at(&file(&directory)).unwrap().count(Table::Transfers).unwrap(), 0);
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     holder.connection.execute_batch("ROLLBACK").unwrap();
 }
