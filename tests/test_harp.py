@@ -8,11 +8,11 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
-import gridftp_logs
 import pytest
-from experiments import logs_harp
 
+import gridftp_logs
 from edt._edt import HarpHistory
+from experiments import logs_harp
 
 VALUES = (1, 2, 4, 8, 16, 32)
 DAY_S = 86_400.0

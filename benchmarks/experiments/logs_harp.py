@@ -65,15 +65,15 @@ def run(options: Options) -> list[Outcome]:
         "logs-harp",
         f"HARP on the logs published with it: {len(rows):,} transfers in {len(groups)} groups of the same files, path "
         f"and time; {len(told)} groups have a model that explains more than 0.7 of the variance of its training and of "
-        f"its validating rows, the others are outliers. Each of {len(held)} complete passes was held out, and one of its "
-        "settings was the sample.",
+        f"its validating rows, the others are outliers. Each of {len(held)} complete passes was held out, and one of "
+        "its settings was the sample.",
         figures(told, held, rows),
         options.scale,
         [
             "The paper has R² 0.824 for HARP and 0.503, 0.632, 0.672 and 0.674 for global fits of degree 1 to 4, with "
             "residual variances of 197,223 and 740,493 to 486,482; validation accuracy of 85 to 96 %; 60 % of the "
-            "maximum kept by relaxation. It says nothing of outliers. The same setting measured in two passes agrees to "
-            "86 % in the median and to 66 % in the mean: what is learned from one pass cannot tell another one better.",
+            "maximum kept by relaxation. It says nothing of outliers. The same setting measured in two passes agrees "
+            "to 86 % in the median and to 66 % in the mean: what is learned from one pass cannot tell another one better.",
         ],
         [fits(history, told, rows), degrees(told), by_class(groups, told), held_out(held)],
     )
