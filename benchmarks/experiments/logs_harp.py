@@ -73,7 +73,7 @@ def run(options: Options) -> list[Outcome]:
             "The paper has R² 0.824 for HARP and 0.503, 0.632, 0.672 and 0.674 for global fits of degree 1 to 4, with "
             "residual variances of 197,223 and 740,493 to 486,482; validation accuracy of 85 to 96 %; 60 % of the "
             "maximum kept by relaxation. It says nothing of outliers. The same setting measured in two passes agrees "
-            "to 86 % in the median and to 66 % in the mean: what is learned from one pass cannot tell another one better.",
+            "to 86 % in the median and to 66 % in the mean: what is learned from one pass cannot tell another better.",
         ],
         [fits(history, told, rows), degrees(told), by_class(groups, told), held_out(held)],
     )
