@@ -29,7 +29,7 @@ SEARCHING = (
     *("auto", "falcon", "falcon-printed", "falcon-mp", "hill-climb", "binary", "bayes", "marlin", "nelder-mead", "pcp"),
     *("single-chunk", "promc", "globus"),
 )
-LEARNING = ("harp", "asm", "ann")
+LEARNING = ("harp", "harp-once", "asm", "ann")
 """Those that learn from the transfers that were made before on the same path."""
 HISTORY = (1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32)
 """Streams of the transfers that are made for them to learn from, with light traffic, as HARP's were."""
@@ -51,7 +51,7 @@ class Run:
     words: tuple[str, ...]
 
 
-CHANGING = (Run("harp", ("--optimizer", "harp")), Run("falcon", ("--optimizer", "falcon")))
+CHANGING = tuple(Run(name, ("--optimizer", name)) for name in ("harp", "harp-once", "auto"))
 """What is run while the load changes from light to medium in the middle."""
 
 
@@ -263,10 +263,20 @@ def figures(points: dict[str, Point]) -> list[Figure]:
             ratio = [point["mean_mbps"] / constant["mean_mbps"] for point in chosen]
             found.append(Figure(f"{path}, {load}: goodput of auto / {constant['name']}", "", ratio))
             found.append(Figure(f"{path}, {load}: regret of auto", "", [regret(point, best) for point in chosen]))
-    for point in points.values():
-        if point["load"] == "changing" and point["timeline"]:
-            what = f"{point['path']}, load from light to medium in the middle: {point['name']}"
-            found.append(Figure(what, "Mbit/s", [point["mean_mbps"]]))
+    return [*found, *changes(points)]
+
+
+def changes(points: dict[str, Point]) -> list[Figure]:
+    """What came through while the load changed, and what online tuning brought HARP there."""
+    changing = [point for point in points.values() if point["load"] == "changing" and point["timeline"]]
+    found = []
+    for path in dict.fromkeys(point["path"] for point in changing):
+        goodput = {point["name"]: point["mean_mbps"] for point in changing if point["path"] == path}
+        what = f"{path}, load from light to medium in the middle"
+        found += [Figure(f"{what}: {name}", "Mbit/s", [value]) for name, value in goodput.items()]
+        if {"harp", "harp-once"} <= goodput.keys():
+            ratio = goodput["harp"] / goodput["harp-once"]
+            found.append(Figure(f"{what}: harp with / without online tuning", "", [ratio]))
     return found
 
 
@@ -276,7 +286,7 @@ def notes() -> list[str]:
         f"`seconds until within 10 %`: when the first of {TOGETHER} intervals ended whose mean utility was at least "
         f"{NEAR} of the best constant's. `regret`: how much of that utility was missed in the first {REGRET_S:.0f} s; "
         "a constant misses what its first seconds cost; below zero is better than the best constant's mean.",
-        f"`ann`, `asm` and `harp` learn from {PASSES * len(HISTORY)} transfers with constants, made before without "
-        "traffic of others. ProMC takes all streams that it is allowed: 10, as in its papers; the others are allowed 64. Trained "
-        "agents (`edt`, `automdt`, `drl`) are measured by `agents`.",
+        f"`ann`, `asm`, `harp` and `harp-once` learn from {PASSES * len(HISTORY)} transfers with constants, made "
+        "before without traffic of others. ProMC takes all streams that it is allowed: 10, as in its papers; the "
+        "others are allowed 64. Trained agents (`edt`, `automdt`, `drl`) are measured by `agents`.",
     ]

@@ -221,7 +221,11 @@ mod tests {
     fn it_measures_the_slope_and_follows_it_in_growing_steps() {
         let mut optimizer = FalconMp::new();
         let mut trial = Trial::new(&mut optimizer, small_files(), 64);
-        assert_eq!(trial.settings(16), [(0, 0, 0)]);
+        // The centre, its three neighbours, and steps of one, two and four doublings along the slope.
+        assert_eq!(trial.settings(7), [(2, 1, 1), (3, 1, 1), (4, 2, 1), (2, 1, 2), (8, 2, 1), (28, 4, 2), (64, 16, 4)]);
+        // The best of the line is the centre now; its slope leads down, to fewer streams.
+        assert_eq!(trial.settings(5), [(28, 4, 2), (32, 4, 2), (35, 5, 2), (28, 4, 3), (8, 2, 2)]);
+        assert_eq!(trial.settings(4), [(15, 3, 2), (8, 2, 2), (15, 3, 2), (18, 3, 2)]);
     }
 
     #[test]

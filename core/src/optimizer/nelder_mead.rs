@@ -128,7 +128,11 @@ mod tests {
     fn the_simplex_turns_over_and_grows_towards_the_best() {
         let mut optimizer = NelderMead::new();
         let mut trial = Trial::new(&mut optimizer, small_files(), 64);
-        assert_eq!(trial.settings(16), [(0, 0, 0)]);
+        let vertices = [(2, 1, 1), (8, 1, 1), (8, 4, 1), (2, 1, 4)];
+        assert_eq!(trial.settings(4), vertices);
+        let turns = [(15, 3, 3), (32, 4, 4), (45, 5, 1), (25, 1, 2), (63, 7, 3), (18, 2, 1)];
+        assert_eq!(trial.settings(6), turns);
+        assert_eq!(trial.settings(6), [(12, 1, 3), (14, 1, 6), (6, 2, 2), (14, 1, 2), (10, 1, 5), (18, 2, 2)]);
     }
 
     #[test]

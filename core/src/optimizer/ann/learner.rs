@@ -5,8 +5,11 @@ use nalgebra::DMatrix;
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
 
-/// Inputs of the network.
+/// Inputs of the network that are measured.
 pub(super) const INPUTS: usize = 6;
+
+/// Columns of what goes into the network: the inputs, whether it is of this transfer, and 1 for the bias.
+const COLUMNS: usize = INPUTS + 2;
 
 /// Units of the hidden layer.
 const HIDDEN: usize = 12;
@@ -19,9 +22,22 @@ const EPSILON: f64 = 1e-8;
 /// How much large weights cost: settings that nobody has tried are between those that somebody has.
 const WEIGHT_COST: f64 = 1e-3;
 
+/// How far a value may be from the mean, in standard deviations: what lies beyond counts as this far.
+const FURTHEST: f64 = 4.0;
+
+/// Where a measurement is from. What is different now than it was before, as the load of the path, the network learns as the effect of this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum When {
+    /// A past transfer.
+    Before,
+    /// This transfer.
+    Now,
+}
+
 /// One measurement; inputs that are not known count as the mean of the others.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row {
+    pub(super) when: When,
     pub(super) inputs: [Option<f64>; INPUTS],
     pub(super) output: f64,
 }
@@ -30,7 +46,7 @@ pub(super) struct Row {
 pub(super) struct Learner {
     scale: Scale,
     past: Vec<Row>,
-    /// Weights into the hidden layer, with the bias as the last row: `[inputs + 1, hidden]`.
+    /// Weights into the hidden layer, with the bias as the last row: `[columns, hidden]`.
     first: Weights,
     /// Weights out of it, likewise: `[hidden + 1, 1]`.
     second: Weights,
@@ -55,8 +71,8 @@ impl Learner {
     /// A network that knows nothing of these rows but their scale.
     pub(super) fn new(rows: Vec<Row>) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(0);
-        let first = Weights::random(INPUTS + 1, HIDDEN, &mut random);
-        let second = Weights::random(HIDDEN + 1, 1, &mut random);
+        let first = Weights::random(INPUTS, COLUMNS, HIDDEN, &mut random);
+        let second = Weights::random(HIDDEN, HIDDEN + 1, 1, &mut random);
         Self { scale: Scale::of(&rows), past: rows, first, second, epochs: 0 }
     }
 
@@ -68,7 +84,8 @@ impl Learner {
     /// Trains for so many rounds on the rows that it was made for and on `recent` ones, which together count as much as all others.
     pub(super) fn train(&mut self, recent: &[Row], epochs: u32) {
         let rows: Vec<&Row> = self.past.iter().chain(recent).collect();
-        let inputs = DMatrix::from_fn(rows.len(), INPUTS + 1, |row, column| self.scale.input(&rows[row].inputs, column));
+        let input = |row: usize, column| self.scale.column(rows[row].when, &rows[row].inputs, column);
+        let inputs = DMatrix::from_fn(rows.len(), COLUMNS, input);
         let outputs = DMatrix::from_fn(rows.len(), 1, |row, _| scaled(rows[row].output, self.scale.output));
         let shares = DMatrix::from_fn(rows.len(), 1, |row, _| share(row, self.past.len(), recent.len()));
         for _ in 0..epochs {
@@ -83,8 +100,8 @@ impl Learner {
     }
 
     /// The output for these inputs.
-    pub(super) fn predict(&self, inputs: &[Option<f64>; INPUTS]) -> f64 {
-        let row = DMatrix::from_fn(1, INPUTS + 1, |_, column| self.scale.input(inputs, column));
+    pub(super) fn predict(&self, when: When, inputs: &[Option<f64>; INPUTS]) -> f64 {
+        let row = DMatrix::from_fn(1, COLUMNS, |_, column| self.scale.column(when, inputs, column));
         let output = (self.hidden(&row) * &self.second.values)[(0, 0)];
         self.scale.output.0 + self.scale.output.1 * output
     }
@@ -104,8 +121,10 @@ fn share(row: usize, past: usize, recent: usize) -> f64 {
     }
 }
 
+/// A value in standard deviations from the mean, no further away than anything is that was learnt from; 0 where all values were the same,
+/// so that nothing can be known of others.
 fn scaled(value: f64, (mean, deviation): (f64, f64)) -> f64 {
-    (value - mean) / deviation
+    if deviation == 0.0 { 0.0 } else { ((value - mean) / deviation).clamp(-FURTHEST, FURTHEST) }
 }
 
 impl Scale {
@@ -114,31 +133,32 @@ impl Scale {
         Self { inputs: std::array::from_fn(of), output: spread(rows.iter().map(|row| row.output)) }
     }
 
-    /// An input in standard deviations from the mean, or 1 for the bias.
-    fn input(&self, inputs: &[Option<f64>; INPUTS], column: usize) -> f64 {
+    /// What goes into the network in a column.
+    fn column(&self, when: When, inputs: &[Option<f64>; INPUTS], column: usize) -> f64 {
         match inputs.get(column) {
             Some(value) => value.map_or(0.0, |value| scaled(value, self.inputs[column])),
+            None if column == INPUTS => f64::from(u8::from(when == When::Now)),
             None => 1.0,
         }
     }
 }
 
-/// Mean and standard deviation, which is 1 where all values are the same or there are none.
+/// Mean and standard deviation, which is 0 where all values are as good as the same or there are none.
 fn spread(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     let count = values.clone().count().max(1) as f64;
     let mean = values.clone().sum::<f64>() / count;
     let deviation = (values.map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt();
-    (mean, if deviation > 1e-9 { deviation } else { 1.0 })
+    (mean, if deviation > 1e-9 { deviation } else { 0.0 })
 }
 
 impl Weights {
-    /// Uniform within the bounds of Glorot and Bengio (AISTATS 2010), the bias zero.
-    fn random(rows: usize, columns: usize, random: &mut ChaCha8Rng) -> Self {
-        let bound = (6.0 / (rows - 1 + columns) as f64).sqrt();
+    /// The first rows, of the `inputs`, uniform within the bounds of Glorot and Bengio (AISTATS 2010), the others zero.
+    fn random(inputs: usize, rows: usize, columns: usize, random: &mut ChaCha8Rng) -> Self {
+        let bound = (6.0 / (inputs + columns) as f64).sqrt();
         let zeros = DMatrix::zeros(rows, columns);
         let values = DMatrix::from_fn(rows, columns, |row, _| {
             let drawn: f64 = random.random();
-            if row + 1 == rows { 0.0 } else { bound * (2.0 * drawn - 1.0) }
+            if row < inputs { bound * (2.0 * drawn - 1.0) } else { 0.0 }
         });
         Self { values, mean: zeros.clone(), square: zeros }
     }
@@ -162,8 +182,11 @@ mod tests {
 
     /// Rows of a hill over the fourth input, with nothing known of the first.
     fn rows(offset: f64) -> Vec<Row> {
-        let inputs = |x: f64| [None, Some(2.0), Some(3.0), Some(x), Some(0.0), Some(0.0)];
-        (0..40).map(|step| f64::from(step) / 8.0).map(|x| Row { inputs: inputs(x), output: offset - (x - 3.0).powi(2) }).collect()
+        (0..40).map(|step| f64::from(step) / 8.0).map(|x| row(When::Before, x, offset - (x - 3.0).powi(2))).collect()
+    }
+
+    fn row(when: When, x: f64, output: f64) -> Row {
+        Row { when, inputs: at(x), output }
     }
 
     fn at(x: f64) -> [Option<f64>; INPUTS] {
@@ -175,7 +198,7 @@ mod tests {
         let mut learner = Learner::new(rows(10.0));
         learner.train(&[], 400);
         for (x, expected) in [(0.5, 3.75), (2.0, 9.0), (3.0, 10.0), (4.5, 7.75)] {
-            let found = learner.predict(&at(x));
+            let found = learner.predict(When::Before, &at(x));
             assert!((found - expected).abs() < 0.7, "{found} instead of {expected} at {x}");
         }
     }
@@ -184,18 +207,19 @@ mod tests {
     fn recent_rows_move_it_at_once() {
         let mut learner = Learner::new(rows(10.0));
         learner.train(&[], 400);
-        let before = learner.predict(&at(3.0));
-        let recent = Row { inputs: at(3.0), output: 2.0 };
-        learner.train(&[recent], 60);
-        let after = learner.predict(&at(3.0));
-        assert!(after < before - 2.0, "{before} and then {after}");
+        let before = learner.predict(When::Now, &at(3.0));
+        learner.train(&[row(When::Now, 3.0, 2.0)], 60);
+        let after = learner.predict(When::Now, &at(3.0));
+        assert!(after < before - 4.0, "{before} and then {after}");
+        let remembered = learner.predict(When::Before, &at(3.0));
+        assert!((remembered - before).abs() < 1.5, "{before} and then {remembered}");
     }
 
     #[test]
     fn the_gradient_is_that_of_the_error() {
         let mut learner = Learner::new(rows(10.0));
         let loss = |learner: &Learner| {
-            let error = |row: &Row| scaled(learner.predict(&row.inputs), learner.scale.output) - scaled(row.output, learner.scale.output);
+            let error = |row: &Row| learner.predict(row.when, &row.inputs) - row.output;
             learner.past.iter().map(|row| error(row).powi(2)).sum::<f64>()
         };
         let before = loss(&learner);
@@ -210,7 +234,7 @@ mod tests {
         let trained = || {
             let mut learner = Learner::new(rows(1.0));
             learner.train(&[], 50);
-            learner.predict(&at(1.0)).to_bits()
+            learner.predict(When::Before, &at(1.0)).to_bits()
         };
         assert_eq!(trained(), trained());
     }

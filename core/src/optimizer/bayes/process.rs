@@ -62,10 +62,9 @@ impl Process {
         Sight { mean: near.dot(&self.weights), deviation: variance.max(0.0).sqrt() }
     }
 
-    /// How much more than `best` is expected, as a share of it.
-    pub(super) fn relative(&self, sight: Sight, best: f64) -> f64 {
-        let value = |mean: f64| self.mean + self.deviation * mean;
-        (value(sight.mean) - value(best)) / value(best).abs().max(f64::MIN_POSITIVE)
+    /// A gain over `best`, both in standard deviations, as a share of it.
+    pub(super) fn share(&self, gain: f64, best: f64) -> f64 {
+        self.deviation * gain / (self.mean + self.deviation * best).abs().max(f64::MIN_POSITIVE)
     }
 }
 
