@@ -1,16 +1,32 @@
 //! What decides: optimizers are pure, with time and randomness as arguments, so the same observations give the same decisions.
 
 mod agent;
+pub mod ann;
+pub mod asm;
 pub mod automdt;
+pub mod bayes;
+pub mod binary;
 pub mod drl;
 pub mod edt;
 pub mod explore;
 pub mod falcon;
+pub mod falcon_mp;
 pub mod fixed;
+pub mod globus;
 pub mod guard;
+pub mod harp;
+mod heuristic;
+pub mod hill_climb;
 mod listed;
 pub mod marlin;
+pub mod nelder_mead;
 pub mod network;
+pub mod pcp;
+pub mod promc;
+mod setting;
+pub mod single_chunk;
+#[cfg(test)]
+mod testing;
 pub mod utility;
 
 pub use agent::Sampling;
@@ -24,7 +40,29 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::history::Past;
 
 /// The names that `--optimizer` takes. `auto` is `falcon`, begun higher, until a better default is measured.
-pub const NAMES: [&str; 7] = ["auto", "fixed", "edt", "automdt", "falcon", "marlin", "drl"];
+pub const NAMES: [&str; 21] = [
+    "auto",
+    "fixed",
+    "edt",
+    "automdt",
+    "falcon",
+    "falcon-printed",
+    "falcon-mp",
+    "marlin",
+    "hill-climb",
+    "binary",
+    "bayes",
+    "nelder-mead",
+    "pcp",
+    "single-chunk",
+    "promc",
+    "globus",
+    "ann",
+    "harp",
+    "harp-once",
+    "asm",
+    "drl",
+];
 
 /// The names among them whose optimizer is a trained agent.
 pub const AGENTS: [&str; 3] = ["edt", "automdt", "drl"];
@@ -214,6 +252,14 @@ pub struct Setup<'a> {
     pub knowledge: Option<&'a [u8]>,
 }
 
+#[cfg(test)]
+impl Setup<'_> {
+    /// A setup in which nothing is known.
+    pub(crate) fn of_a_test() -> Self {
+        Self { streams: 4, agent: None, sampling: Sampling::Seeded(0), rtt: None, history: &[], knowledge: None }
+    }
+}
+
 /// Makes the optimizer of a name.
 pub fn by_name(name: &str, setup: &Setup<'_>) -> Result<Box<dyn Optimizer>> {
     let agent = || setup.agent.ok_or_else(|| untrained(name));
@@ -221,7 +267,21 @@ pub fn by_name(name: &str, setup: &Setup<'_>) -> Result<Box<dyn Optimizer>> {
         "fixed" => Box::new(fixed::Fixed::new(setup.streams)),
         "auto" => Box::new(falcon::Falcon::starting_at(setup.streams)),
         "falcon" => Box::new(falcon::Falcon::new()),
+        "falcon-printed" => Box::new(falcon::Falcon::as_printed()),
+        "falcon-mp" => Box::new(falcon_mp::FalconMp::new()),
         "marlin" => Box::new(marlin::Marlin::new()),
+        "hill-climb" => Box::new(hill_climb::HillClimb::new()),
+        "binary" => Box::new(binary::Binary::new()),
+        "bayes" => Box::new(bayes::Bayes::new()),
+        "nelder-mead" => Box::new(nelder_mead::NelderMead::new()),
+        "pcp" => Box::new(pcp::Pcp::new()),
+        "single-chunk" => Box::new(single_chunk::SingleChunk::new(setup)),
+        "promc" => Box::new(promc::ProMc::new(setup)),
+        "globus" => Box::new(globus::Globus::new()),
+        "ann" => Box::new(ann::Ann::new(setup)?),
+        "harp" => Box::new(harp::Harp::new(setup)),
+        "harp-once" => Box::new(harp::Harp::once(setup)),
+        "asm" => Box::new(asm::Asm::new(setup)?),
         "edt" => Box::new(self::edt::Edt::new(agent()?, setup.sampling)?),
         "automdt" => Box::new(automdt::AutoMdt::new(agent()?, setup.sampling)?),
         "drl" => Box::new(drl::Drl::new(agent()?, setup.sampling)?),
@@ -270,6 +330,9 @@ fn untrained(name: &str) -> Error {
     Error::new(ErrorKind::InvalidInput, format!("the optimizer `{name}` needs a trained agent")).with_hint(how_to_train(name))
 }
 
+/// What to do to have knowledge for the optimizer `asm`.
+pub(crate) const HOW_TO_LEARN: &str = "run `edt learn` first, or name a file with --knowledge";
+
 /// What to do to have an agent for the optimizer of a name.
 pub(crate) fn how_to_train(name: &str) -> String {
     let (explore, train) = match name {
@@ -285,15 +348,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_makes_an_optimizer_of_that_name_or_asks_for_its_agent() {
-        let setup = Setup { streams: 4, agent: None, sampling: Sampling::Seeded(0) };
+    fn every_name_makes_an_optimizer_of_that_name_or_says_what_it_learns_from() {
+        let setup = Setup::of_a_test();
         for name in NAMES {
             match by_name(name, &setup) {
                 Ok(optimizer) => assert_eq!(optimizer.name(), if name == "auto" { "falcon" } else { name }),
                 Err(error) => {
-                    assert!(AGENTS.contains(&name), "{error}");
+                    let learnt = [("asm", "edt learn"), ("ann", "edt history")];
+                    let how = learnt.iter().find(|(other, _)| *other == name).map_or("edt train", |(_, how)| how);
+                    assert!(AGENTS.contains(&name) || how != "edt train", "{error}");
                     assert_eq!(error.kind(), ErrorKind::InvalidInput);
-                    assert!(error.hint().unwrap().contains("edt train"), "{error:?}");
+                    assert!(error.hint().unwrap().contains(how), "{error:?}");
                 }
             }
         }
@@ -303,7 +368,7 @@ mod tests {
     #[test]
     fn an_agent_makes_its_optimizer() {
         let bytes = agent::testing::constant("edt", 1, &[0.0]);
-        let setup = Setup { streams: 4, agent: Some(&bytes), sampling: Sampling::Seeded(0) };
+        let setup = Setup { agent: Some(&bytes), ..Setup::of_a_test() };
         assert_eq!(by_name("edt", &setup).unwrap().name(), "edt");
         assert!(by_name("automdt", &setup).is_err());
     }
