@@ -69,7 +69,8 @@ class Pass:
 
 def missing() -> str | None:
     """What is missing, for those who skip."""
-    return None if (FOLDER / FILE).exists() else f"`{FILE}`, the logs published with HARP (EDT_GRIDFTP_LOGS names the folder)"
+    there = (FOLDER / FILE).exists()
+    return None if there else f"`{FILE}`, the logs published with HARP (EDT_GRIDFTP_LOGS names the folder)"
 
 
 def passes() -> list[Pass]:

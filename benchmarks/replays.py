@@ -31,7 +31,7 @@ class Replayed:
     known: int
     """Loads that were known."""
     accuracy: list[float]
-    """Of the prediction for the next transfer [ASM eq. 21, as the text has it]: 1 - |achieved - predicted| / predicted, at least 0."""
+    """Of the prediction for the next transfer: 1 - |achieved - predicted| / predicted, at least 0 [ASM eq. 21]."""
     fraction: list[float]
     """What the setting that is kept gives, of the best throughput of the pass."""
     candidates: list[int]

@@ -1,4 +1,4 @@
-"""ASM on the GridFTP logs that were published with HARP: how well surfaces, predictions and choices do on passes they never saw."""
+"""ASM on the GridFTP logs published with HARP: how surfaces, predictions and choices do on passes they never saw."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learns from logs of transfers what the optimizer `asm` has to know [ASM section 4.1]; needs `pip install 'edt[learn]'`.
+"""Learns from logs what the optimizer `asm` has to know [ASM section 4.1]; needs `pip install 'edt[learn]'`.
 
 ```python
 from edt.learning import learn, logs

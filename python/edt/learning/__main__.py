@@ -1,4 +1,4 @@
-"""`edt learn`: learns from past transfers or logs, and keeps what it learned where `edt cp --optimizer asm` finds it."""
+"""`edt learn`: learns from past transfers or logs, and keeps it where `edt cp --optimizer asm` finds it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if missing := [name for name in ("numpy", "pyarrow", "scipy", "sklearn") if find
     sys.exit(2)
 
 from edt import history
-from edt.learning import logs
+from edt.learning import logs, own
 from edt.learning.entries import Entries
 from edt.learning.knowledge import Knowledge
 from edt.learning.learn import learn
@@ -64,7 +64,8 @@ def run(options: argparse.Namespace) -> int:
     for name, entries in named(options, known):
         known = learn(entries, base=known, log=name)
     if not known.clusters:
-        raise ValueError("there is nothing to learn from\nhint: run some transfers first, or name logs: edt learn FILE.csv")
+        hint = "run some transfers first, or name logs: edt learn FILE.csv"
+        raise ValueError(f"there is nothing to learn from\nhint: {hint}")
     known.write(output)
     found = report(known, before, output)
     if options.json:
@@ -82,17 +83,17 @@ def beginning(options: argparse.Namespace) -> Knowledge:
 
 def named(options: argparse.Namespace, known: Knowledge) -> Iterator[tuple[str, Entries]]:
     """The logs that were asked for and not learned from before, by name."""
+    names = {log.name for log in known.logs}
     for file in options.logs:
-        if (name := logs.digest(file)) in {log.name for log in known.logs}:
+        if (name := logs.digest(file)) in names:
             print(f"warning: `{file}` was learned from before", file=sys.stderr)
         else:
+            names.add(name)
             yield name, logs.read_csv(file)
     if options.history or not options.logs:
-        own = known.log(HISTORY)
-        yield HISTORY, logs.from_history(own.last_s if own else float("-inf"))
-        for name, entries in logs.imports().items():
-            if known.log(name) is None:
-                yield name, entries
+        before = known.log(HISTORY)
+        yield HISTORY, own.transfers(before.last_s if before else float("-inf"))
+        yield from ((name, entries) for name, entries in own.imports().items() if name not in names)
 
 
 def report(known: Knowledge, before: dict[str, int], output: Path) -> dict[str, Any]:

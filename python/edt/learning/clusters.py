@@ -1,4 +1,4 @@
-"""Clusters of log entries: k-means++ and hierarchical clustering, judged by the Calinski-Harabasz index [ASM section 4.1.1]."""
+"""Clusters of log entries, by k-means++ and by hierarchy, judged by the Calinski-Harabasz index [ASM section 4.1.1]."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Partition:
 
 
 def partition(points: Floats, most: int, seed: int) -> Partition:
-    """The division of `points` [points, features] with the largest index, over both methods and all numbers of clusters."""
+    """The division of points [points, features] with the largest index, of both methods and all numbers of clusters."""
     cells, place = np.unique(np.round(points / RESOLUTION), axis=0, return_inverse=True)
     place = place.reshape(-1)
     weights = np.bincount(place).astype(np.float64)
@@ -71,10 +71,10 @@ def is_one(points: Floats, weights: Floats) -> bool:
 
 
 def index(points: Floats, weights: Floats, labels: Ints) -> float:
-    """The Calinski-Harabasz index [ASM eq. 4], whose printed form has the names of eq. 5 and 6 and its own numerator mixed up.
+    """The Calinski-Harabasz index [ASM eq. 4 to 6, where the printed forms of the two variations are interchanged].
 
-    Each point has at least the variation of half the resolution: without it, more clusters would always be better in logs that
-    repeat the same transfers.
+    Each point has at least the variation of half the resolution: without it, more clusters would always be better in
+    logs that repeat the same transfers.
     """
     n, m = float(weights.sum()), int(labels.max()) + 1
     sizes = np.bincount(labels, weights=weights)

@@ -18,8 +18,8 @@ NO_LIMIT = 65_535
 FEATURES = {"bandwidth": 1.0, "rtt": 0.5, "mean_size": 1.0, "files": 4.0}
 """What transfers are told apart by, and the difference that counts as one, in doublings.
 
-The network and data arguments of [ASM algorithm 1]. The scales are fixed, not those of the data, so that new logs can be added
-to what is known.
+The network and data arguments of [ASM algorithm 1]. The scales are fixed, not those of the data, so that new logs can
+be added to what is known.
 """
 
 NEEDED = ("began_s", "files", "bytes", "concurrency", "parallelism", "pipelining", "throughput")
@@ -28,7 +28,7 @@ NEEDED = ("began_s", "files", "bytes", "concurrency", "parallelism", "pipelining
 LEAST_RTT_S = 1e-4
 """A round trip below this is as good as none."""
 
-# 1, 2, 3, 4, 6, 8, 12, ... : what is measured with settings in between counts for the nearest, so that statistics stay small.
+# 1, 2, 3, 4, 6, 8, 12, ...: what is measured in between counts for the nearest, so that statistics stay small.
 _LEVELS = np.array(sorted({1, *(step * 2**power for power in range(15) for step in (2, 3))}), dtype=np.int64)
 _BORDERS = np.sqrt(_LEVELS[:-1] * _LEVELS[1:])
 
@@ -40,7 +40,7 @@ class Entries:
     began_s: Floats
     """Seconds since 1970."""
     session: Ints
-    """Equal where path, files and, if known, the transfer are the same."""
+    """Equal where the path and, if it is told, the transfer are the same."""
     features: Floats
     """[entries, features]: binary logarithms of bytes per second, seconds, bytes and a number; NaN where not known."""
     settings: Ints
@@ -64,7 +64,7 @@ class Entries:
         order = order[usable[order]]
         found = cls(
             began_s=given["began_s"],
-            session=sessions(columns, given, size),
+            session=sessions(columns, given["transfer"], size),
             features=features(given),
             settings=levels(np.nan_to_num(settings, nan=1.0).astype(np.int64)),
             throughput=given["throughput"],
@@ -123,11 +123,11 @@ def features(given: Mapping[str, Floats]) -> Floats:
     return np.where(np.isfinite(found), found, np.nan)
 
 
-def sessions(columns: Mapping[str, Any], given: Mapping[str, Floats], size: int) -> Ints:
-    """A number for each combination of path, files and transfer."""
+def sessions(columns: Mapping[str, Any], transfer: Floats, size: int) -> Ints:
+    """A number for each combination of source, destination and transfer."""
     names = [columns.get(name, [""] * size) for name in ("source", "destination")]
-    rows = zip(*names, given["files"], given["bytes"], np.nan_to_num(given["transfer"], nan=-1), strict=True)
     known: dict[tuple[Any, ...], int] = {}
+    rows = zip(*names, np.nan_to_num(transfer, nan=-1), strict=True)
     return np.array([known.setdefault(row, len(known)) for row in rows], dtype=np.int64)
 
 

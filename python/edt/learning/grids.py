@@ -60,8 +60,8 @@ class Grid:
 def nodes(classes: Sequence[Cells]) -> list[Grid]:
     """The grids that hold all settings of some classes.
 
-    Settings without a limit of parallelism, of pipelining, or of both, have grids of their own: no limit is not a large number, and
-    nothing lies between.
+    Settings without a limit of parallelism, of pipelining, or of both, have grids of their own: no limit is not a large
+    number, and nothing lies between.
     """
     settings = np.unique(np.concatenate([cells.settings for cells in classes]), axis=0)
     kinds = (settings[:, [0, 2]] == NO_LIMIT) @ np.array([2, 1])

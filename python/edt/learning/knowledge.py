@@ -1,4 +1,4 @@
-"""What is known of past transfers, and the file that keeps it: statistics to go on from, and the surfaces made of them."""
+"""What is known of past transfers, and the file that keeps it: statistics to go on from, and surfaces made of them."""
 
 from __future__ import annotations
 

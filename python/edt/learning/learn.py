@@ -43,9 +43,8 @@ def learn(
     if len(new):
         parts = partition(scaled(new), known.options.most_clusters, known.options.seed).labels
         empty = Cluster(np.zeros(len(FEATURES)), np.full(len(FEATURES), np.nan), 0.0, [])
-        clusters += [
-            grown(empty, new.chosen(np.flatnonzero(parts == part)), known.options) for part in range(int(parts.max()) + 1)
-        ]
+        members = [np.flatnonzero(parts == part) for part in range(int(parts.max()) + 1)]
+        clusters += [grown(empty, new.chosen(which), known.options) for which in members]
     return replace(known, clusters=clusters, logs=noted(known, log, entries))
 
 

@@ -1,7 +1,7 @@
 """External load: passes through the settings that saw the same load, and classes of passes that saw a similar one.
 
-Logs do not tell the load. What they tell is how fast the same transfers went at other times: a pass is a stretch of time in which
-one kind of transfer was measured, and passes that differ in throughput differ in load.
+Logs do not tell the load. What they tell is how fast the same transfers went at other times: a pass is a stretch of
+time in which one kind of transfer was measured, and passes that differ in throughput differ in load.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 from edt.learning.cells import Cells
 from edt.learning.entries import Entries, Floats, Ints
 
-GAP_S = 6 * 3600.0
-"""After a break of six hours the load is another one."""
+GAP_S = 3600.0
+"""After a break of an hour the load may be another one."""
 
 AGAIN = 64
-"""A setting that is measured again after so many others begins another pass: a sweep starts over, or time has gone by."""
+"""A setting that comes again after so many entries begins another pass: a sweep starts over, or time has gone by."""
 
 ROUNDS = 50
 """Of alternating between levels and effects; the change of the last ones is far below a percent."""
@@ -102,7 +102,7 @@ def distance(one: Cells, other: Cells) -> float:
 
 
 def split(values: Floats) -> tuple[Floats, Floats]:
-    """Splits [classes, cells] of logarithms, NaN where nothing was measured, into a level of each class and an effect of each cell.
+    """Splits logarithms [classes, cells], NaN where nothing was measured, into levels of classes and effects of cells.
 
     Effects are NaN where no class measured anything. The levels have a mean of 0.
     """

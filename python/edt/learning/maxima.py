@@ -34,8 +34,8 @@ class Maximum:
 def local_maxima(throughput: Floats, values: Floats, grid: Grid, nodes: Grid, axes: str) -> list[Maximum]:
     """The local maxima of one surface; the highest point of all is always among them.
 
-    A setting that none of its neighbours exceeds is a maximum if the Hessian there is negative definite [ASM eq. 15]. At the bounds
-    of the grid only the directions that lead along the bound count.
+    A setting that none of its neighbours exceeds is a maximum if the Hessian there is negative definite [ASM eq. 15].
+    At the bounds of the grid only the directions that lead along the bound count.
     """
     peaks = np.argwhere(throughput == maximum_filter(throughput, size=3, mode="nearest"))
     highest = np.unravel_index(int(np.argmax(throughput)), throughput.shape)
@@ -43,7 +43,7 @@ def local_maxima(throughput: Floats, values: Floats, grid: Grid, nodes: Grid, ax
     derivatives = [[splines.basis(knots, to, order) for order in range(3)] for knots, to in at]
     found = []
     for peak in peaks.tolist():
-        inner = [axis for axis, (place, size) in enumerate(zip(peak, throughput.shape, strict=True)) if 0 < place < size - 1]
+        inner = [axis for axis, size in enumerate(throughput.shape) if 0 < peak[axis] < size - 1]
         if tuple(peak) == highest or is_negative_definite(hessian(derivatives, values, peak)[np.ix_(inner, inner)]):
             p, cc, pp = (int(axis[place]) for axis, place in zip(grid.axes, peak, strict=True))
             found.append(Maximum((p, cc, pp), float(throughput[tuple(peak)])))

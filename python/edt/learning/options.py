@@ -11,7 +11,7 @@ class Options:
     """The choices that the offline analysis leaves open."""
 
     axes: Literal["log2", "raw"] = "log2"
-    """On which axes the splines run. The paper's are raw; doublings matter more than differences, and predict better."""
+    """On which axes the splines run. The paper's are raw; doublings matter more than differences."""
     grid: Literal["integer", "measured"] = "integer"
     """At which settings surfaces are given: all whole numbers between those that were measured, or only the latter."""
     most_clusters: int = 32
@@ -27,6 +27,4 @@ class Options:
         if self.axes not in ("log2", "raw") or self.grid not in ("integer", "measured"):
             raise ValueError(f"there are no axes `{self.axes}` with a grid `{self.grid}`")
         if self.most_clusters < 1 or self.most_loads < 1 or not 0 <= self.tolerance < 10:
-            raise ValueError(
-                f"{self.most_clusters} clusters of {self.most_loads} loads with a tolerance of {self.tolerance} hold nothing"
-            )
+            raise ValueError(f"{self.most_clusters} clusters, {self.most_loads} loads, {self.tolerance}: out of range")

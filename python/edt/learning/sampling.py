@@ -14,7 +14,7 @@ CHOSEN = 8
 
 
 def separating(settings: Ints, throughput: Floats, seed: int) -> Ints:
-    """[chosen, 3]: of a uniform sample, the settings with the largest least difference between any two surfaces [ASM eq. 18].
+    """[chosen, 3]: of a uniform sample, the settings where the nearest two surfaces lie furthest apart [ASM eq. 18].
 
     `settings` are [points, 3], `throughput` [surfaces, points]. One surface needs no telling apart.
     """

@@ -1,4 +1,7 @@
-"""Piecewise cubic splines with natural boundaries [ASM eq. 7 to 11], as matrices: a spline is linear in the values it runs through."""
+"""Piecewise cubic splines with natural boundaries [ASM eq. 7 to 11].
+
+As matrices, because a spline is linear in the values that it runs through.
+"""
 
 from __future__ import annotations
 

@@ -88,7 +88,8 @@ impl Knowledge {
         &self.clusters
     }
 
-    /// The cluster whose centroid is nearest to a transfer, by what is known of both, and the distance; with nothing known, the largest.
+    /// The cluster whose centroid is nearest to a transfer, by what is known of both, and the distance; with nothing known, the
+    /// largest.
     pub fn nearest(&self, features: &Features) -> (usize, f64) {
         let distances = self.clusters.iter().map(|cluster| self.distance(cluster, features));
         let nearest = distances.enumerate().min_by(|(a, near), (b, far)| {

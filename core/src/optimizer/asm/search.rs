@@ -1,14 +1,18 @@
 //! The search for the surface of the present load: algorithm 1 of the paper.
 //!
-//! It begins with the surface of the median load, at the setting of its maximum. A throughput outside of the confidence bound there
-//! speaks for a lighter or a heavier load: the surfaces on the other side are no longer candidates, and of those that are left the
-//! closest is next; of two that are as close, the one of the lighter load. "Closest" takes all samples so far into account, each by the logarithm of its ratio to the prediction, so that one
-//! that says little at its own setting does not decide alone.
-
-use std::ops::Range;
+//! It begins with the surface of the median load, at the setting of its maximum. A throughput outside of the confidence bound
+//! there speaks for a lighter or a heavier load: only surfaces on that side are still candidates, and the closest of them is next.
+//!
+//! Surfaces cross, so that which load is the lighter depends on the setting. What counts is what the surfaces say of the setting that
+//! was sampled; the order of their loads counts where they say the same. "Closest" takes all samples so far into account, each by
+//! the logarithm of its ratio to the prediction, so that one that says little does not decide alone; of two that are as close it
+//! is the lighter one.
 
 use super::setting::{Bounds, Setting};
 use super::surface::{Cluster, Side};
+
+/// Predictions for one setting that differ by less than this share do not tell two loads apart.
+const ALIKE: f64 = 0.05;
 
 /// A throughput that was achieved with a setting.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,7 +37,7 @@ pub enum Step {
 /// The surfaces of one cluster that may be that of the present load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Search {
-    candidates: Range<usize>,
+    candidates: Vec<usize>,
     current: usize,
     samples: Vec<Sample>,
 }
@@ -41,17 +45,18 @@ pub struct Search {
 impl Search {
     /// Begins with all surfaces, at the median load [ASM algorithm 1, lines 3 to 5].
     pub fn new(cluster: &Cluster) -> Self {
-        let candidates = 0..cluster.surfaces();
-        Self { current: (candidates.end - 1) / 2, candidates, samples: Vec::new() }
+        let candidates: Vec<usize> = (0..cluster.surfaces()).collect();
+        Self { current: (candidates.len() - 1) / 2, candidates, samples: Vec::new() }
     }
 
-    /// Begins anew where the load has changed: with the surface, of those on the side where it went, that is closest to what was achieved
-    /// last [ASM section 4.2].
+    /// Begins anew where the load has changed: with the surface, of those on the side where it went, that is closest to what was
+    /// achieved last [ASM section 4.2].
     pub fn resume(&mut self, cluster: &Cluster, recent: Sample, side: Side) {
-        self.candidates = 0..cluster.surfaces();
-        self.samples = vec![recent];
-        let among = if side == Side::Lighter { 0..self.current + 1 } else { self.current..self.candidates.end };
-        self.current = self.closest(cluster, among).unwrap_or(self.current);
+        (self.candidates, self.samples) = ((0..cluster.surfaces()).collect(), vec![recent]);
+        let mut near = self.beyond(cluster, recent.setting, side);
+        near.push(self.current);
+        near.sort_unstable();
+        self.current = self.closest(cluster, &near).unwrap_or(self.current);
     }
 
     /// The surface that the load is taken for.
@@ -69,12 +74,11 @@ impl Search {
         self.samples.push(sample);
         loop {
             let Some(side) = cluster.predict(self.current, sample.setting).side(sample.throughput) else { return Step::Fits };
-            let (lighter, heavier) = (self.candidates.start..self.current, self.current + 1..self.candidates.end);
-            let left = if side == Side::Lighter { lighter } else { heavier };
-            let Some(next) = self.closest(cluster, left.clone()) else { return Step::Exhausted(side) };
+            let left = self.beyond(cluster, sample.setting, side);
+            let Some(next) = self.closest(cluster, &left) else { return Step::Exhausted(side) };
             (self.candidates, self.current) = (left, next);
             // Where the next surface has its maximum at the same setting, the same sample speaks for it too.
-            if cluster.best(next, bounds) != sample.setting {
+            if !cluster.best(next, bounds).resembles(sample.setting) {
                 return Step::Moved(side);
             }
         }
@@ -83,20 +87,34 @@ impl Search {
     /// The setting to stay with, and the throughput to expect: the best of the surface, or a sampled one that gave more.
     pub fn conclusion(&self, cluster: &Cluster, bounds: Bounds) -> Sample {
         let best = cluster.best(self.current, bounds);
-        let measured = self.samples.iter().rev().find(|sample| sample.setting == best).map(|sample| sample.throughput);
+        let measured = self.samples.iter().rev().find(|sample| sample.setting.resembles(best)).map(|sample| sample.throughput);
         let throughput = measured.unwrap_or_else(|| cluster.predict(self.current, best).throughput);
         let expected = Sample { setting: best, throughput };
         let allowed = self.samples.iter().filter(|sample| bounds.allow(sample.setting) && sample.throughput > throughput);
         allowed.max_by(|a, b| a.throughput.total_cmp(&b.throughput)).copied().unwrap_or(expected)
     }
 
+    /// The candidates on one side of the present surface, as a setting sees them.
+    fn beyond(&self, cluster: &Cluster, setting: Setting, side: Side) -> Vec<usize> {
+        let present = cluster.predict(self.current, setting).throughput;
+        let is_beyond = |surface: usize| {
+            let ratio = cluster.predict(surface, setting).throughput / present;
+            match side {
+                Side::Lighter => ratio > 1.0 + ALIKE || (ratio > 1.0 - ALIKE && surface < self.current),
+                Side::Heavier => ratio < 1.0 / (1.0 + ALIKE) || (ratio < 1.0 / (1.0 - ALIKE) && surface > self.current),
+            }
+        };
+        self.candidates.iter().copied().filter(|surface| is_beyond(*surface)).collect()
+    }
+
     /// The surface among some that is closest to all samples.
-    fn closest(&self, cluster: &Cluster, among: Range<usize>) -> Option<usize> {
+    fn closest(&self, cluster: &Cluster, among: &[usize]) -> Option<usize> {
         let distance = |surface: usize| -> f64 {
             let ratio = |sample: &Sample| cluster.predict(surface, sample.setting).throughput / sample.throughput;
             self.samples.iter().map(|sample| ratio(sample).ln().powi(2)).sum()
         };
-        among.map(|surface| (surface, distance(surface))).min_by(|a, b| a.1.total_cmp(&b.1)).map(|(surface, _)| surface)
+        let distances = among.iter().map(|surface| (*surface, distance(*surface)));
+        distances.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(surface, _)| surface)
     }
 }
 
@@ -109,7 +127,8 @@ mod tests {
         Sample { setting: setting(1, concurrency, 4), throughput }
     }
 
-    /// Seven loads; surface i peaks at 8 - i files in flight with (8 - i) * 100, and falls off by a sixteenth of it on both sides.
+    /// Seven loads; surface i peaks at 8 - i files in flight with (8 - i) * 100, and falls off by a sixteenth of it on both
+    /// sides.
     fn seven() -> Cluster {
         let surface = |load: i32| -> Vec<f64> {
             let peak = 8 - load;
@@ -164,7 +183,7 @@ mod tests {
             (0.3, &[100.0, 90.0]),
             (0.4, &[51.0, 200.0]),
             (0.5, &[60.0, 105.0]),
-            (0.6, &[50.0, 95.0]),
+            (0.6, &[50.0, 97.0]),
             (0.7, &[40.0, 100.0]),
         ];
         let known = cluster(vec![concurrencies(&[1, 2])], &surfaces);
@@ -174,6 +193,22 @@ mod tests {
         // By this sample alone it would be surface 7, by both it is 6, whose maximum is where the sample was taken.
         assert_eq!(search.sampled(&known, sample(2, 100.0), ANY), Step::Fits);
         assert_eq!(search.surface(), 6);
+    }
+
+    #[test]
+    fn which_load_is_the_lighter_depends_on_the_setting() {
+        // Under the heavier load of the two on the right, two files in flight get more than under the present one.
+        let surfaces: [(f64, &[f64]); 3] = [(0.0, &[300.0, 310.0]), (0.2, &[100.0, 200.0]), (0.4, &[20.0, 260.0])];
+        let known = cluster(vec![concurrencies(&[1, 2])], &surfaces);
+        let mut search = Search::new(&known);
+        assert_eq!(search.sampled(&known, sample(2, 265.0), ANY), Step::Fits);
+        assert_eq!((search.surface(), search.candidates()), (2, 2));
+        // Where they promise the same, the order of the loads decides.
+        let alike: [(f64, &[f64]); 3] = [(0.0, &[100.0, 202.0, 400.0]), (0.2, &[100.0, 200.0, 150.0]), (0.4, &[100.0, 198.0, 90.0])];
+        let known = cluster(vec![concurrencies(&[1, 2, 4])], &alike);
+        let mut search = Search::new(&known);
+        assert_eq!(search.sampled(&known, sample(2, 230.0), ANY), Step::Moved(Side::Lighter));
+        assert_eq!((search.surface(), search.candidates()), (0, 1));
     }
 
     #[test]

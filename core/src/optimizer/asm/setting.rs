@@ -1,8 +1,8 @@
 //! A setting as logs and knowledge name it, what it is in a decision, and what a policy allows of it.
 //!
-//! The papers' (cc, p, pp) becomes edt's terms like this: cc files with p streams each are cc p streams, of which at most p may work on
-//! one file at a time. So the concurrency of all stages is cc p, the parallelism p, the pipelining pp. Where parallelism has no limit, as in
-//! edt's other optimizers, the streams do not belong to files, and cc is their number.
+//! The papers' (cc, p, pp) becomes edt's terms like this: cc files with p streams each are cc p streams, of which at most p may
+//! work on one file at a time. So the concurrency of all stages is cc p, the parallelism p, the pipelining pp. Where parallelism
+//! has no limit, as in edt's other optimizers, the streams do not belong to files, and cc is their number.
 
 use crate::optimizer::{Decision, PerStage, Policy};
 
@@ -29,6 +29,12 @@ impl Setting {
     /// Which of parallelism and pipelining have no limit.
     pub(super) fn unlimited(self) -> [bool; 2] {
         [self.parallelism == NO_LIMIT, self.pipelining == NO_LIMIT]
+    }
+
+    /// Whether it is the same as another, but for a few streams that were opened or closed during an interval.
+    pub(super) fn resembles(self, other: Self) -> bool {
+        let (few, many) = (self.streams().min(other.streams()), self.streams().max(other.streams()));
+        many - few <= many / 8 && (self.parallelism, self.pipelining) == (other.parallelism, other.pipelining)
     }
 
     /// The setting that was in effect.

@@ -27,17 +27,11 @@ impl Settling {
     /// Takes the throughput of an interval; answers with it as a sample if it has settled.
     pub(super) fn settled(&mut self, setting: Setting, throughput: f64) -> Option<Sample> {
         let sample = Sample { setting, throughput };
-        let last = self.last.replace(sample).filter(|last| resemble(last.setting, setting));
+        let last = self.last.replace(sample).filter(|last| last.setting.resembles(setting));
         self.intervals = if last.is_some() { self.intervals + 1 } else { 1 };
         let close = last.is_some_and(|last| (throughput - last.throughput).abs() < SETTLED * last.throughput);
         (close || self.intervals >= PATIENCE).then_some(sample)
     }
-}
-
-/// Whether two settings are the same, but for a few streams that were opened or closed during an interval.
-pub(super) fn resemble(one: Setting, other: Setting) -> bool {
-    let (few, many) = (one.streams().min(other.streams()), one.streams().max(other.streams()));
-    many - few <= many / 8 && (one.parallelism, one.pipelining) == (other.parallelism, other.pipelining)
 }
 
 /// Compares what is achieved with what is expected, interval after interval.

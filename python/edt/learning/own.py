@@ -1,0 +1,100 @@
+"""Reads the history: edt's own transfers, and the logs of other tools that were imported into it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edt import history
+from edt.learning.entries import NO_LIMIT, Entries, Floats
+
+Columns = dict[str, Any]
+"""Arrays of equal length by name."""
+
+TEXTS = ("source", "destination", "options")
+"""Columns that hold no numbers."""
+
+OF_TRANSFERS = ("id", "began_s", "source", "destination", "bandwidth", "rtt_s", "options")
+COUNTS = ("listed_files", "listed_bytes", "files_done", "bytes_done")
+OF_INTERVALS = ("transfer", "elapsed_s", "interval_s", "network_concurrency", "parallelism", "pipelining")
+RATES = ("network_throughput", "write_throughput")
+OF_IMPORTED = ("began_s", "source", "destination", "bandwidth", "rtt_s", "files", "bytes")
+SETTINGS = ("concurrency", "parallelism", "pipelining")
+
+
+def transfers(after_s: float) -> Entries:
+    """The intervals of this machine's transfers that began later than so many seconds since 1970.
+
+    An interval counts if its setting was in effect in the one before it too, so that the streams have grown, and not if
+    it is the last of its transfer. Transfers that somebody held back tell nothing of their path.
+    """
+    every = columns(history.transfers(), (*OF_TRANSFERS, *COUNTS))
+    intervals = columns(history.intervals(), (*OF_INTERVALS, *RATES))
+    of = np.searchsorted(every["id"], intervals["transfer"])
+    found = {name: every[name][of] for name in ("source", "destination", "bandwidth", "rtt_s")}
+    found["began_s"] = every["began_s"][of] + intervals["elapsed_s"] - intervals["interval_s"]
+    found["files"] = known_or(every["listed_files"], every["files_done"])[of]
+    found["bytes"] = known_or(every["listed_bytes"], every["bytes_done"])[of]
+    network, write = (intervals[name] for name in RATES)
+    found["throughput"] = np.where(network > 0, network, write)
+    found |= settings(intervals)
+    counts = settled(intervals["transfer"], found) & ~held_back(every["options"])[of] & (found["began_s"] > after_s)
+    return Entries.of({name: column[counts] for name, column in found.items()})
+
+
+def imports() -> dict[str, Entries]:
+    """The logs of other tools in the history, by the names under which they are known to have been learned from."""
+    found = columns(history.imported(), ("import", *OF_IMPORTED, *SETTINGS, "throughput"))
+    numbers = found.pop("import")
+    return {
+        f"import {int(number)}": Entries.of({name: column[numbers == number] for name, column in found.items()})
+        for number in np.unique(numbers)
+    }
+
+
+def columns(table: Any, names: Iterable[str]) -> Columns:
+    """Columns of an Arrow table; numbers that are not known are NaN."""
+    found: Columns = {}
+    for name in names:
+        column = table.column(name).to_pylist()
+        if name in TEXTS:
+            found[name] = np.array([text or "" for text in column], dtype=object)
+        else:
+            found[name] = np.array([np.nan if number is None else number for number in column], dtype=np.float64)
+    return found
+
+
+def settings(intervals: Mapping[str, Floats]) -> Columns:
+    """The settings of intervals: streams, as files and the streams for each where parallelism had a limit."""
+    streams = np.maximum(np.round(intervals["network_concurrency"]), 1)
+    limited = np.isfinite(intervals["parallelism"])
+    parallelism = np.where(limited, np.clip(np.nan_to_num(intervals["parallelism"], nan=1.0), 1, streams), 1.0)
+    return {
+        "concurrency": np.maximum(np.round(streams / parallelism), 1),
+        "parallelism": np.where(limited, parallelism, NO_LIMIT),
+        "pipelining": np.nan_to_num(intervals["pipelining"], nan=float(NO_LIMIT)),
+    }
+
+
+def settled(transfer: Floats, found: Mapping[str, Floats]) -> NDArray[np.bool_]:
+    """Which intervals follow one of the same transfer with the same setting, and are not its last."""
+    together = np.diff(transfer) == 0
+    same = together & np.all([np.diff(found[name]) == 0 for name in SETTINGS], axis=0)
+    none = np.zeros(min(len(transfer), 1), dtype=bool)
+    return np.append(none, same) & np.append(together, none)
+
+
+def held_back(options: Iterable[str]) -> NDArray[np.bool_]:
+    """Which transfers had a limit of their rate."""
+    told = [json.loads(text or "{}") for text in options]
+    limits = ("limit_rate", "worker_rate")
+    return np.array([any(each.get(name) is not None for name in limits) for each in told], dtype=bool)
+
+
+def known_or(column: Floats, other: Floats) -> Floats:
+    """The values of a column, and of another where they are not known."""
+    return np.where(np.isfinite(column), column, other)
