@@ -87,8 +87,8 @@ fn told(rows: &[Measured], model: &Model) -> Told {
     }
 }
 
-/// HARP §3.1: with Thr_test the most that a model of the validating rows promises, and Thr_projected what it tells for the parameters
-/// that the model of the training rows takes for best, the accuracy is 1 - |Thr_test - Thr_projected| / Thr_projected.
+/// The validation accuracy: 1 - |T - P| / P, where T is the most that a model of the validating rows promises, and P what that model
+/// tells for the parameters that the model of the training rows takes for best [HARP §3.1].
 fn accuracy(validation: &[Measured], model: &Model) -> Option<f64> {
     if validation.len() < coefficients(validation, model.fitted.degree) {
         return None;

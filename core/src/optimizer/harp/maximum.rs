@@ -75,12 +75,11 @@ impl Gradient for Hill<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::polynomial::Measured;
+    use super::super::testing::grid;
     use super::*;
 
     fn fitted(f: impl Fn(Point) -> f64, degree: u8) -> (Polynomial, Bounds) {
-        let steps = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0];
-        let all = steps.iter().flat_map(|cc| steps.iter().flat_map(move |p| steps.iter().map(move |pp| [*cc, *p, *pp])));
-        let rows: Vec<_> = all.map(|at| Measured { at, throughput: 1e9 * f(at) }).collect();
+        let rows = grid(|at| 1e9 * f(at));
         (Polynomial::fit(&rows, degree), Bounds::around(&rows))
     }
 

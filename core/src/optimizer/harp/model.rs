@@ -122,14 +122,12 @@ fn starts(bounds: &Bounds, highest: Point) -> [Point; 3] {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::grid;
     use super::*;
-
-    const STEPS: [u8; 6] = [1, 2, 4, 8, 16, 32];
 
     /// All settings of a grid, each with the throughput that `f` tells.
     fn group(f: impl Fn(Point) -> f64) -> Group {
-        let all = STEPS.iter().flat_map(|cc| STEPS.iter().flat_map(move |p| STEPS.iter().map(move |pp| [*cc, *p, *pp])));
-        let rows: Vec<_> = all.map(|at| at.map(f64::from)).map(|at| Measured { at, throughput: f(at) }).collect();
+        let rows = grid(f);
         Group { indices: (0..rows.len()).collect(), rows }
     }
 

@@ -155,13 +155,8 @@ pub(super) fn squared_residuals(rows: &[Measured], predict: impl Fn(Point) -> f6
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::grid;
     use super::*;
-
-    fn grid(f: impl Fn(Point) -> f64) -> Vec<Measured> {
-        let steps = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0];
-        let all = steps.iter().flat_map(|cc| steps.iter().flat_map(move |p| steps.iter().map(move |pp| [*cc, *p, *pp])));
-        all.map(|at| Measured { at, throughput: f(at) }).collect()
-    }
 
     fn known([cc, p, pp]: Point) -> f64 {
         7.0 + 3.0 * cc - 0.25 * cc * p + 0.125 * pp * pp - 0.01 * cc * cc * p + 0.002 * p * p * p

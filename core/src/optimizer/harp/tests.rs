@@ -69,8 +69,8 @@ fn tiny() -> Past {
 }
 
 fn two_loads() -> Vec<Past> {
-    let mut history = pass(&tiny(), 0.0, |cc, ..| light(f64::from(cc)));
-    history.extend(pass(&tiny(), DAY_S, |cc, ..| heavy(f64::from(cc))));
+    let mut history = pass(&tiny(), 0.0, |cc, _, _| light(f64::from(cc)));
+    history.extend(pass(&tiny(), DAY_S, |cc, _, _| heavy(f64::from(cc))));
     history
 }
 
@@ -117,7 +117,7 @@ fn a_load_that_passes_changes_nothing() {
 #[test]
 fn clusters_share_the_channels_by_what_they_need() {
     let large = Past { files: 10, bytes: 30_000 * MB, ..past() };
-    let mut history = pass(&tiny(), 0.0, |cc, ..| light(f64::from(cc)));
+    let mut history = pass(&tiny(), 0.0, |cc, _, _| light(f64::from(cc)));
     history.extend(pass(&large, DAY_S, |cc, p, _| {
         1e6 * (900.0 - 1.1 * (f64::from(cc) - 16.0).powi(2) - 35.0 * (f64::from(p) - 4.0).powi(2))
     }));

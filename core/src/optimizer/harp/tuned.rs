@@ -152,7 +152,7 @@ mod tests {
     }
 
     fn history() -> Vec<Past> {
-        pass(&past(), 0.0, |cc, ..| 1e6 * (400.0 - (f64::from(cc) - 16.0).powi(2)))
+        pass(&past(), 0.0, |cc, _, _| 1e6 * (400.0 - (f64::from(cc) - 16.0).powi(2)))
     }
 
     #[test]
