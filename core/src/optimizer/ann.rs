@@ -83,7 +83,8 @@ impl Ann {
         };
         let permitted = self.candidates.iter().map(|setting| setting.within(policy));
         let first = (self.asked.within(policy), worth(&self.asked.within(policy)));
-        let best = permitted.map(|setting| (setting, worth(&setting))).fold(first, |best, one| if one.1 > best.1 { one } else { best });
+        let best =
+            permitted.map(|setting| (setting, worth(&setting))).fold(first, |best, one| if one.1 > best.1 { one } else { best });
         (best.0, best.1, first.1)
     }
 
@@ -103,8 +104,9 @@ impl Ann {
 /// The error for a history that holds too little.
 fn too_short(rows: usize) -> Error {
     let what = format!("the optimizer `ann` learns from at least {LEAST_HISTORY} past transfers, and {rows} are known");
-    Error::new(ErrorKind::InvalidInput, what)
-        .with_hint("copy with other optimizers first, each transfer is recorded (see `edt history list`), or import logs of other tools")
+    Error::new(ErrorKind::InvalidInput, what).with_hint(
+        "copy with other optimizers first, each transfer is recorded (see `edt history list`), or import logs of other tools",
+    )
 }
 
 /// The past transfers to learn from: the newest over paths as long as this one, then the newest of all others.
@@ -151,7 +153,8 @@ fn inputs(rtt: Option<Duration>, files: Option<(f64, f64)>, setting: Setting) ->
 
 /// The settings within what the history holds of each parameter; first the one that was fastest, with the fewest streams of several.
 fn candidates(history: &[&Past]) -> Vec<Setting> {
-    let settings: Vec<_> = history.iter().filter(|past| of_past(past).is_some()).map(|past| (of_history(past), past.goodput)).collect();
+    let settings: Vec<_> =
+        history.iter().filter(|past| of_past(past).is_some()).map(|past| (of_history(past), past.goodput)).collect();
     let slower = |a: &&(Setting, f64), b: &&(Setting, f64)| a.1.total_cmp(&b.1).then(b.0.streams().cmp(&a.0.streams()));
     let fastest = settings.iter().max_by(slower).map(|(setting, _)| *setting);
     let used = |parameter: fn(&Setting) -> u16| {

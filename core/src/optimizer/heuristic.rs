@@ -193,13 +193,17 @@ mod tests {
     #[test]
     fn files_are_clustered_by_how_long_the_path_takes_for_one() {
         let files = listed(&[(MB, 4), (5 * MB, 4), (20 * MB, 3), (200 * MB, 2), (600 * MB, 1)]);
-        let found: Vec<_> = clusters(&files, 125e6).iter().map(|cluster| (cluster.density, cluster.files, cluster.bytes)).collect();
-        assert_eq!(found, [
-            (Density::Small, 8, 24 * MB),
-            (Density::Medium, 3, 60 * MB),
-            (Density::Large, 2, 400 * MB),
-            (Density::Huge, 1, 600 * MB),
-        ]);
+        let found: Vec<_> =
+            clusters(&files, 125e6).iter().map(|cluster| (cluster.density, cluster.files, cluster.bytes)).collect();
+        assert_eq!(
+            found,
+            [
+                (Density::Small, 8, 24 * MB),
+                (Density::Medium, 3, 60 * MB),
+                (Density::Large, 2, 400 * MB),
+                (Density::Huge, 1, 600 * MB),
+            ]
+        );
         assert!(clusters(&Listed::default(), 125e6).is_empty());
     }
 

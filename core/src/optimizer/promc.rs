@@ -95,7 +95,8 @@ impl Optimizer for ProMc {
         let streams = streams.fold(0, u16::saturating_add).min(policy.limit.network.max(1));
         let parallelism = shares.iter().map(|share| share.setting.parallelism).max().unwrap_or(1);
         let pipelining = shares.iter().map(|share| share.setting.pipelining).max().unwrap_or(1);
-        let told: Vec<_> = shares.iter().map(|share| format!("{} for {} files", share.channels, share.cluster.density.name())).collect();
+        let told: Vec<_> =
+            shares.iter().map(|share| format!("{} for {} files", share.channels, share.cluster.density.name())).collect();
         let reason = format!("channels: {}; parallelism {parallelism}, pipelining {pipelining}", told.join(", "));
         let concurrency = policy.limit.map(|limit| streams.clamp(1, limit.max(1)));
         Ok(Decision { concurrency, parallelism, pipelining, reason })

@@ -94,7 +94,9 @@ impl Simplex {
             Asked::Reflection if probe.utility > self.vertices[2].utility => self.replace(probe),
             Asked::Reflection => self.asked = Asked::Contraction { reflected: probe },
             Asked::Expansion { reflected } => self.replace(if probe.utility > reflected.utility { probe } else { reflected }),
-            Asked::Contraction { reflected } if probe.utility > reflected.utility.max(self.worst().utility) => self.replace(probe),
+            Asked::Contraction { reflected } if probe.utility > reflected.utility.max(self.worst().utility) => {
+                self.replace(probe);
+            }
             Asked::Contraction { .. } => self.shrink(),
         }
     }
@@ -111,7 +113,8 @@ impl Simplex {
     /// Moves all vertices towards the best one, and has them measured anew.
     fn shrink(&mut self) {
         let best = self.vertices[0];
-        let towards = |vertex: &Vertex| [0, 1, 2].map(|axis| best.point[axis] + SHRINKAGE * (vertex.point[axis] - best.point[axis]));
+        let towards =
+            |vertex: &Vertex| [0, 1, 2].map(|axis| best.point[axis] + SHRINKAGE * (vertex.point[axis] - best.point[axis]));
         self.waiting = self.vertices[1..].iter().rev().map(towards).collect();
         self.vertices.truncate(1);
         self.asked = Asked::Vertex;
@@ -185,7 +188,7 @@ mod tests {
         assert_eq!(whys[..4], vertices);
         assert_eq!(whys[4..], ["reflection", "expansion"]);
         let mut simplex = Simplex::around([0.0; 3]);
-        let whys = search(&mut simplex, 9, |point| if point == [0.0; 3] { 1.0 } else { 0.0 });
+        let whys = search(&mut simplex, 9, |point| if distance(point, [0.0; 3]) == 0.0 { 1.0 } else { 0.0 });
         assert_eq!(whys[4..], ["reflection", "contraction inside", "a vertex", "a vertex", "a vertex"]);
     }
 
