@@ -40,7 +40,7 @@ impl Listed {
 
     /// Counts a file.
     pub fn add(&mut self, size: u64) {
-        let exponent = u8::try_from(size.max(1).ilog2()).expect("a u64 has 64 bits");
+        let exponent = u8::try_from(size.max(1).ilog2()).unwrap_or(u8::MAX);
         let at = self.classes.partition_point(|class| class.exponent < exponent);
         if self.classes.get(at).is_none_or(|class| class.exponent != exponent) {
             self.classes.insert(at, SizeClass { exponent, ..SizeClass::default() });
