@@ -17,17 +17,19 @@ COLUMNS = (
 
 
 def converted(rows: Iterable[dict[str, str]]) -> Iterator[dict[str, object]]:
-    """The rows in the form of the import, without those that HARP drops and those that lack sizes or a time.
+    """The rows in the form of the import, without those that HARP drops and those that lack a size or a throughput.
 
     The logs tell the day of a transfer and the order, or only the order: each begins where the one before it ended, and
     not before its day. A parameter that a log does not have was at GridFTP's default, which is 1.
     """
     now = 0.0
     for row in rows:
-        if not all(row.get(name) for name in ("file_size_B", "file_count", "dur_s")):
-            continue
-        seconds, files, size = float(row["dur_s"]), int(float(row["file_count"])), float(row["file_size_B"])
-        if seconds < SHORTEST_S or files < 1 or not 0 < size * files / seconds <= FASTEST_MIBPS * MEBIBIT:
+        # Both logs count in Mibit/s, whatever they call it.
+        given = (row["file_size_B"], row["file_count"], row.get("thr_mibps") or row.get("thr_mbps"))
+        size, files, rate = (float(text or 0) for text in given)
+        throughput = rate * MEBIBIT
+        seconds = size * files / throughput if throughput > 0 else 0.0
+        if seconds < SHORTEST_S or rate > FASTEST_MIBPS:
             continue
         now = max(now, date_s(row["date"]) if row.get("date") else 0.0)
         yield {
@@ -38,12 +40,12 @@ def converted(rows: Iterable[dict[str, str]]) -> Iterator[dict[str, object]]:
             "bandwidth_bytes_per_s": float(row["bw_bps"]) / 8 if row["bw_bps"] else None,
             "rtt_s": row["rtt_s"],
             "tcp_buffer_bytes": row["buf_B"],
-            "files": files,
+            "files": round(files),
             "mean_file_bytes": size,
             "concurrency": parameter(row["cc"], 1),
             "parallelism": parameter(row["p"], 1),
             "pipelining": parameter(row["pp"], 0),
-            "throughput_bytes_per_s": size * files / seconds,
+            "throughput_bytes_per_s": throughput,
         }
         now += seconds
 

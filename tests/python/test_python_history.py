@@ -75,7 +75,7 @@ def test_logs_are_imported_once_and_are_pasts_of_their_pair(tmp_path: Path) -> N
         history.import_csv(log)
 
 
-def test_an_observation_tells_the_sizes_of_the_files(tree: Path, served: tuple[edt.Server, Path]) -> None:
+def test_an_observation_tells_the_sizes_of_the_files(served: tuple[edt.Server, Path]) -> None:
     seen: list[edt.Observation] = []
 
     class Watching:
@@ -84,17 +84,17 @@ def test_an_observation_tells_the_sizes_of_the_files(tree: Path, served: tuple[e
             return edt.Decision.uniform(2)
 
     server, _root = served
-    edt.copy(tree, server.url + "a", optimizer=Watching(), limit_rate="4MB", interval=0.05)
+    edt.copy("zero:16x1MiB", server.url + "a/", optimizer=Watching(), limit_rate="8MB", interval=0.05)
     assert seen
     listed = seen[-1].listed
-    assert (listed.complete, listed.files, listed.bytes) == (True, 4, 3_070_005)
-    assert listed.classes[0] == edt.SizeClass(exponent=0, files=1, bytes=0)
+    assert (listed.complete, listed.files, listed.bytes) == (True, 16, 16 << 20)
+    assert listed.classes == (edt.SizeClass(exponent=20, files=16, bytes=16 << 20),)
 
 
 def test_a_transfer_of_a_process_that_was_killed_is_unfinished(tree: Path) -> None:
     code = (
         "import edt, os, sys, time\n"
-        "edt.Transfer(sys.argv[1], 'null:', limit_rate='1MB').start()\n"
+        "running = edt.Transfer(sys.argv[1], 'null:', limit_rate='1MB').start()\n"
         "while not (edt.history.path().exists() and edt.history.transfers().num_rows): time.sleep(0.01)\n"
         "os.kill(os.getpid(), 9)\n"
     )
