@@ -44,6 +44,8 @@ EXPERIMENTS = {
     "tiny-4k": "tiny_4k",
     "million": "million",
     "agents": "agents",
+    "logs-harp": "logs_harp",
+    "logs-asm": "logs_asm",
     "optimizers": "optimizers",
 }
 """Names in the order in which all are run, and the modules of `experiments`, imported only then: some need PyTorch."""

@@ -14,6 +14,7 @@ __all__ = [
     "FileReader",
     "Files",
     "Handle",
+    "HarpHistory",
     "Report",
     "Server",
     "__version__",
@@ -173,6 +174,38 @@ class FileReader:
 
     def expect(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Says which ranges will be read, each from a first byte up to another: they are brought at once."""
+
+@final
+class HarpHistory:
+    """The models of the optimizer `harp` for a history, to say of logs what its paper says of its own.
+
+    Parameters are concurrency, parallelism and pipelining; throughputs are in bytes per second.
+    """
+
+    def __new__(cls, rows: str) -> HarpHistory:
+        """Takes past transfers as a JSON list, oldest first.
+
+        Each has `began_s`, `source`, `destination`, `bandwidth`, `rtt_s`, `tcp_buffer`, `files`, `bytes`,
+        `concurrency`, `parallelism`, `pipelining` and `goodput`.
+        """
+
+    def groups(self, limit: int = 65535) -> str:
+        """The groups of rows that met the same load and their models with at most `limit` files in flight, as JSON.
+
+        A list of objects with `class`, `rows` (indices) and `model`: null for an outlier, else `degree`, `training` and
+        `validation` (R²), `predicted` (one throughput a row), `best` and `relaxed` (parameters) and the validation
+        `accuracy`, 0 to 1 or null.
+        """
+
+    def global_fit(self, degree: int) -> tuple[float, float]:
+        """R² and mean squared residual of one polynomial for all rows."""
+
+    def choice(self, sample: int, without: Sequence[int], limit: int = 65535) -> str | None:
+        """What is chosen for a transfer like the row `sample`, if the rows `without` were not known, if anything.
+
+        JSON with `relaxed` and `best` (parameters), the promised `throughput` of the relaxed ones and the number of
+        `models`.
+        """
 
 @final
 class AsmSearch:

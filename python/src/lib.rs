@@ -4,6 +4,7 @@ mod access;
 mod cli;
 mod error;
 mod files;
+mod harp;
 mod history;
 mod learning;
 mod optimizer;
@@ -24,6 +25,8 @@ mod _edt {
     use crate::cli::main;
     #[pymodule_export]
     use crate::files::{FileReader, Files, list, remove, stat};
+    #[pymodule_export]
+    use crate::harp::HarpHistory;
     #[pymodule_export]
     use crate::history::{agent_file, history_file, history_import, history_pasts, history_table, knowledge_file, path_file};
     #[pymodule_export]

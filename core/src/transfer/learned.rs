@@ -9,7 +9,7 @@ use crate::optimizer::{AGENTS, Optimizer, PolicyName, Sampling, Setup, by_name};
 use crate::options::TransferOptions;
 
 /// The optimizers that learn from past transfers.
-const HISTORIANS: [&str; 2] = ["harp", "ann"];
+const HISTORIANS: [&str; 3] = ["harp", "harp-once", "ann"];
 
 /// The optimizer that needs a knowledge file.
 const KNOWING: &str = "asm";
