@@ -113,7 +113,7 @@ impl Recording {
     pub(crate) fn begin(beginning: Option<Beginning>, optimizer: &str) -> Self {
         let nothing = Self { recorder: Recorder::default(), writer: None };
         let Some(mut beginning) = beginning else { return nothing };
-        beginning.optimizer = optimizer.to_owned();
+        optimizer.clone_into(&mut beginning.optimizer);
         let (entries, received) = bounded(WAITING);
         let (report, written) = bounded(1);
         let write = move || {
