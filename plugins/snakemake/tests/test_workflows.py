@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -39,6 +40,8 @@ def test_the_inputs_of_a_job_are_one_transfer(workflow: Workflow) -> None:
     assert (workflow.data / "sum.txt").read_text().split() == ["200", "x"]
     retrieved, stored = outcome.transfers()
     assert "200 files" in retrieved and "1 file" in stored
+    kept = [json.loads(line) for line in workflow.server.edt.run("history", "list", "--json").out.splitlines()]
+    assert [(row["files_done"], row["destination"] == "local") for row in kept] == [(1, False), (200, True)]
     assert "Nothing to be done" in workflow.run().log
 
 
