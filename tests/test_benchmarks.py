@@ -21,12 +21,12 @@ import results
 import run
 from bench import Options
 from copies import Copied, Data, compare, copied
-from experiments import system_calls
+from experiments import optimizers, system_calls
 from experiments.peers import kept_as
 from harness import wait_until
 from paths import LOOPBACK, End
 from peers.peer import DEFAULT, Setting
-from points import OutOfTime, Points
+from points import OutOfTime, Point, Points
 from processes import Failed, Measured, TooSlow, Workplace
 from results import Figure, Outcome
 from servers import Server, free_port
@@ -283,3 +283,39 @@ def test_peers_of_all_paths_stand_on_the_page_where_their_experiment_does(kept: 
         results.keep(Outcome(name, "", [], "quick"), "")
     order = ["bars-cloudlab", "peers-lossy", "peers-open", "cpu", "agents", "million"]
     assert [document["name"] for document in page.documents()] == order
+
+
+def followed(*shares: float) -> Point:
+    """What a copy over 1 Gbit/s reported: intervals of a second with these shares of it, and streams that cost nothing."""
+    timeline = [
+        {
+            "elapsed_s": float(second),
+            "throughput": {"network": share * 1e9 / 8},
+            "concurrency": {"network": 0.0},
+            "loss": None,
+        }
+        for second, share in enumerate(shares, start=1)
+    ]
+    return {"path": "open", "load": "light", "rate_bps": 1e9, "timeline": timeline}
+
+
+def test_a_copy_is_near_the_best_once_three_intervals_are_on_average() -> None:
+    assert optimizers.until_near(followed(0.2, 0.95, 0.5, 0.9, 0.95, 0.92, 0.1), 1.0) == 4.0
+    assert optimizers.until_near(followed(0.9, 0.9, 0.9, 0.9), 1.0) == 1.0
+    assert optimizers.until_near(followed(0.2, 0.95, 0.5, 0.9, 0.8, 0.1), 1.0) is None
+
+
+def test_regret_is_what_was_missed_of_the_best_in_the_first_half_minute() -> None:
+    assert optimizers.regret(followed(0.5, 0.5, 1.0, 0.0), 1.0) == pytest.approx(1 / 3)
+    late = followed(*[0.5] * 60)
+    assert optimizers.regret(late, 1.0) == pytest.approx(0.5)
+    assert optimizers.regret(followed(*[0.5] * 30, *[1.0] * 30), 0.5) == pytest.approx(0.0)
+
+
+def test_the_best_constant_is_that_of_the_best_mean_utility() -> None:
+    points = {
+        name: {**followed(0.0, share, share, 0.0), "name": name}
+        for name, share in (("fixed 4", 0.5), ("fixed 8", 0.8), ("falcon", 0.9))
+    }
+    best, constant = optimizers.best_fixed(points, "open", "light")
+    assert best == pytest.approx(0.8) and constant["name"] == "fixed 8"

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import paths
@@ -53,6 +54,8 @@ class Run:
 
 CHANGING = tuple(Run(name, ("--optimizer", name)) for name in ("harp", "harp-once", "auto"))
 """What is run while the load changes from light to medium in the middle."""
+CHANGING_S = 20.0
+"""How long such a copy takes at least, so that there is something to change."""
 
 
 def run(options: Options) -> Outcome:
@@ -133,7 +136,7 @@ class Track:
 
     def point(self, each: Run, load: str) -> Point:
         """One copy and its timeline; one that failed says why."""
-        data = self.data(self.seconds)
+        data = self.data(max(self.seconds, CHANGING_S) if load == "changing" else self.seconds)
         point: Point = {"path": self.ends.path, "load": load, "name": each.name, "rate_bps": self.ends.rate_bps}
         try:
             report = self.copied(data, each.words, self.environment("off"), change=load == "changing")
@@ -152,10 +155,20 @@ class Track:
         # With many others on the path a copy takes as much longer as they take of it.
         limit_s = 20 * self.seconds + 60
         with Serving(self.place, self.ends, []) as url:
-            command = [*self.ends.near.prefix, EDT, "cp", "--plain", "--report", file, *words, data.path, url]
+            command: list[str | Path] = [
+                *self.ends.near.prefix,
+                EDT,
+                "cp",
+                "--plain",
+                "--report",
+                file,
+                *words,
+                data.path,
+                url,
+            ]
             copy = Measured(command, environment, talks=False)
             if change:
-                time.sleep(self.seconds / 2)
+                time.sleep(max(self.seconds, CHANGING_S) / 2)
                 with Traffic(self.place, self.ends, LOADS["medium"]):
                     copy.end(limit_s=limit_s)
             else:
