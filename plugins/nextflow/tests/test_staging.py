@@ -121,7 +121,7 @@ def test_two_thousand_small_inputs_of_a_task_are_staged_together(server: Server,
     assert run.staged() == 2000
     # A batch takes what is asked for meanwhile: 2000 transfers would each connect for themselves.
     assert len(list((pipeline.work / ".edt" / "staging").iterdir())) <= 4
-    kept = [json.loads(line) for line in server.edt.run("history", "list", "--json").out.splitlines()]
+    kept = [json.loads(line) for line in server.edt.run("history", "export", "--format", "json").out.splitlines()]
     assert {(row["source"], row["outcome"]) for row in kept} == {(f"127.0.0.1_{server.port}", "complete")}
     assert sum(row["files_done"] for row in kept) == 2000
 
