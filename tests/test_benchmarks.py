@@ -286,7 +286,7 @@ def test_peers_of_all_paths_stand_on_the_page_where_their_experiment_does(kept: 
 
 
 def followed(*shares: float) -> Point:
-    """What a copy over 1 Gbit/s reported: intervals of a second with these shares of it, and streams that cost nothing."""
+    """What a copy over 1 Gbit/s reported: intervals of a second with these shares of it; streams cost nothing."""
     timeline = [
         {
             "elapsed_s": float(second),
