@@ -1,9 +1,9 @@
 """What each load is believed to give at each node: what was measured, and what the other loads make likely.
 
-The paper's surfaces run through the mean of the entries of each setting [ASM section 4.1.2]. One entry is noise to a good part,
-though, and of the highest of many noisy ones the more so. So a mean is moved towards what is expected of its setting under its
-load, as far as its noise and the differences between loads say (an empirical Bayes estimate); many entries are left where they
-are. This also gives the settings that were never measured under a load.
+The paper's surfaces run through the mean of the entries of each setting [ASM section 4.1.2]. A single entry is noise to
+a good part, though, and the highest of many the more so. So each mean is moved towards what is expected of its setting
+under its load, as far as its noise and the differences between loads say (an empirical Bayes estimate); means of many
+entries are left where they are. This also gives the settings that were never measured under a load.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ def believed(measured: Sequence[Measured], axes: str) -> list[Floats]:
     effects = zip(measured, np.split(effect, sizes), strict=True)
     expected = level[:, None] + np.concatenate([spread(each.grid, part, axes) for each, part in effects])
     complete = np.split(np.where(np.isfinite(values), values, expected), sizes, axis=1)
-    noise = joined([variance(each, part.reshape(each.count.shape), axes) for each, part in zip(measured, complete, strict=True)])
+    noise = joined(
+        [variance(each, part.reshape(each.count.shape), axes) for each, part in zip(measured, complete, strict=True)]
+    )
     found = np.split(expected + credible(values - expected, noise), sizes, axis=1)
     return [part.reshape(each.count.shape) for each, part in zip(measured, found, strict=True)]
 
 
 def credible(residual: Floats, noise: Floats) -> Floats:
-    """What is left of the differences from what was expected, [loads, nodes], after the noise; none where they are not known.
+    """What the noise leaves of differences from what was expected, [loads, nodes]; nothing where there are none.
 
-    `noise` is the variance of each. What the residuals vary by beyond it, is by load.
+    `noise` is the variance of each. What they vary by beyond it is due to the loads.
     """
     known = np.isfinite(residual)
     own = max(float((residual[known] ** 2 - noise[known]).mean()), 0.0)

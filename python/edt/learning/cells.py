@@ -50,8 +50,8 @@ class Cells:
         settings, place = np.unique(np.concatenate([part.settings for part in every]), axis=0, return_inverse=True)
         place = place.reshape(-1)
         counts, means = np.concatenate([part.count for part in every]), np.concatenate([part.mean for part in every])
-        count = np.bincount(place, weights=counts)
+        count = np.bincount(place, weights=counts).astype(np.float64)
         mean = np.bincount(place, weights=counts * means) / count
         within = np.concatenate([part.squares for part in every])
         squares = np.bincount(place, weights=within + counts * (means - mean[place]) ** 2)
-        return cls(settings, count, mean, squares)
+        return cls(settings, count, mean, squares.astype(np.float64))

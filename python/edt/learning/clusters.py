@@ -42,10 +42,7 @@ def partition(points: Floats, most: int, seed: int) -> Partition:
     ]
     one = Partition(np.zeros(len(cells), dtype=np.int64), float("nan"), "one")
     # One cluster has no index: it is right where all points are within one scale of their mean.
-    if not candidates or is_one(centres, weights):
-        best = one
-    else:
-        best = max(candidates, key=lambda found: found.index)
+    best = one if is_one(centres, weights) else max(candidates, key=lambda found: found.index)
     return Partition(best.labels[place], best.index, best.method)
 
 

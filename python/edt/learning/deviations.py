@@ -21,8 +21,8 @@ MOST = 0.5
 def of_loads(measured: Measured, values: Floats, axes: str) -> Floats:
     """Standard deviations of single entries of each load, as shares of the throughput, [loads].
 
-    Those of repeated entries, the more so the more there are; behind them, how far what was measured lies from the splines
-    through the neighbours. `values` are the throughputs at all nodes, [loads, p, cc, pp].
+    Those of repeated entries, the more so the more there are; behind them, how far what was measured lies from the
+    splines through the neighbours. `values` are the throughputs at all nodes, [loads, p, cc, pp].
     """
     squares, freedom = (each.reshape(len(values), -1).sum(axis=1) for each in repeated(measured))
     found: Floats = np.sqrt((squares + PRIOR * from_neighbours(measured, values, axes) ** 2) / (freedom + PRIOR))
@@ -30,7 +30,7 @@ def of_loads(measured: Measured, values: Floats, axes: str) -> Floats:
 
 
 def of_nodes(measured: Measured, loads: Floats) -> Floats:
-    """The same for each node, [loads, p, cc, pp]: its own repeated entries, and behind them what is true of its load."""
+    """The same for each node, [loads, p, cc, pp]: its own repeated entries, and behind them those of its load."""
     squares, freedom = repeated(measured)
     of_load = loads[:, None, None, None] ** 2
     found: Floats = np.sqrt((squares + PRIOR * of_load) / (freedom + PRIOR))
@@ -45,22 +45,27 @@ def repeated(measured: Measured) -> tuple[Floats, Floats]:
 
 
 def from_neighbours(measured: Measured, values: Floats, axes: str) -> Floats:
-    """How far the entries of each load lie from the splines through all others on their lines, as a share, [loads].
+    """How far the entries of each load lie from the spline surface through all others, as a share, [loads].
 
-    The difference holds the noise of the entry and of its neighbours, as much as these weigh.
+    The difference holds the noise of the entry and of those around it, as much as these weigh.
     """
-    differences, weights = [], np.zeros(measured.grid.shape)
+    force, own, others = np.zeros_like(values), np.zeros(measured.grid.shape), np.zeros(measured.grid.shape)
     for axis, nodes in enumerate(measured.grid.positions(axes)):
+        matrix = splines.stiffness(nodes)
+        force += np.moveaxis(np.moveaxis(values, axis + 1, -1) @ matrix, -1, axis + 1)
+        diagonal = np.diag(matrix)
+        own += along(axis, diagonal)
+        others += along(axis, (matrix**2).sum(axis=1) - diagonal**2)
+    if not own.all():
         # Of two neighbours, one says too little about the other.
-        if len(nodes) > 2:
-            matrix = splines.without_itself(nodes)
-            lines = np.moveaxis(values, axis + 1, -1)
-            differences.append(np.moveaxis(lines @ matrix.T, -1, axis + 1) / values - 1)
-            weights += np.moveaxis((matrix**2).sum(axis=1)[:, None, None], 0, axis)
-    if not differences:
         return np.full(len(values), UNKNOWN)
-    apart = np.abs(np.mean(differences, axis=0)) / np.sqrt(1 + weights / len(differences) ** 2)
-    known = measured.count > 0
+    apart = np.abs(force / own / values) / np.sqrt(1 + others / own**2)
     # The median, as a standard deviation: a few wild nodes are no noise.
-    medians = [1.4826 * float(np.median(row[own])) if own.any() else UNKNOWN for row, own in zip(apart, known, strict=True)]
+    pairs = zip(apart, measured.count > 0, strict=True)
+    medians = [1.4826 * float(np.median(row[known])) if known.any() else UNKNOWN for row, known in pairs]
     return np.minimum(medians, MOST)
+
+
+def along(axis: int, values: Floats) -> Floats:
+    """Values on one of three axes, in a shape that spreads over the others."""
+    return values.reshape([-1 if each == axis else 1 for each in range(3)])

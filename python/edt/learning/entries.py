@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 NO_LIMIT = 65_535
 """What stands for no limit of parallelism or pipelining."""
@@ -100,13 +101,13 @@ def numbers(columns: Mapping[str, Any], name: str, size: int) -> Floats:
     return found
 
 
-def plausible(given: Mapping[str, Floats]) -> NDArray[np.bool_]:
+def plausible(given: Mapping[str, Floats]) -> Flags:
     """Which rows can be true: with files, with a time, and no faster than their path."""
     limit = np.nan_to_num(1.1 * given["bandwidth"], nan=np.inf)
     known = np.isfinite(given["began_s"]) & np.isfinite(given["throughput"])
     whole = (given["files"] >= 1) & (given["bytes"] > 0) & (given["concurrency"] >= 1) & (given["parallelism"] >= 1)
     fast = (given["throughput"] > 0) & (given["throughput"] <= limit)
-    found: NDArray[np.bool_] = known & whole & fast & (given["pipelining"] >= 0)
+    found: Flags = known & whole & fast & (given["pipelining"] >= 0)
     return found
 
 

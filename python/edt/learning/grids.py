@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edt.learning.cells import Cells
-from edt.learning.entries import NO_LIMIT, Floats, Ints, positions
+from edt.learning.entries import NO_LIMIT, Flags, Floats, Ints, positions
 from edt.learning.options import Options
 
 DENSE = 64
@@ -39,9 +38,9 @@ class Grid:
         """[points, 3], parallelism slowest and pipelining fastest."""
         return np.stack([axis.reshape(-1) for axis in np.meshgrid(*self.axes, indexing="ij")], axis=1)
 
-    def has(self, settings: Ints) -> NDArray[np.bool_]:
+    def has(self, settings: Ints) -> Flags:
         """[settings]: which of them are of this grid."""
-        found: NDArray[np.bool_] = np.all(
+        found: Flags = np.all(
             [np.isin(column, axis) for column, axis in zip(settings.T, self.axes, strict=True)], axis=0
         )
         return found
@@ -49,7 +48,8 @@ class Grid:
     def places(self, settings: Ints) -> Ints:
         """Where settings that belong to the grid stand in its order."""
         at = [np.searchsorted(axis, column) for axis, column in zip(self.axes, settings.T, strict=True)]
-        return np.ravel_multi_index(tuple(at), self.shape).astype(np.int64)
+        found: Ints = np.ravel_multi_index(tuple(at), self.shape).astype(np.int64)
+        return found
 
     def positions(self, axes: str) -> tuple[Floats, Floats, Floats]:
         """Where the values lie on the axes of the splines."""

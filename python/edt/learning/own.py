@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edt import history
-from edt.learning.entries import NO_LIMIT, Entries, Floats
+from edt.learning.entries import NO_LIMIT, Entries, Flags, Floats
 
 Columns = dict[str, Any]
 """Arrays of equal length by name."""
@@ -80,15 +79,16 @@ def settings(intervals: Mapping[str, Floats]) -> Columns:
     }
 
 
-def settled(transfer: Floats, found: Mapping[str, Floats]) -> NDArray[np.bool_]:
+def settled(transfer: Floats, found: Mapping[str, Floats]) -> Flags:
     """Which intervals follow one of the same transfer with the same setting, and are not its last."""
     together = np.diff(transfer) == 0
     same = together & np.all([np.diff(found[name]) == 0 for name in SETTINGS], axis=0)
     none = np.zeros(min(len(transfer), 1), dtype=bool)
-    return np.append(none, same) & np.append(together, none)
+    counts: Flags = np.append(none, same) & np.append(together, none)
+    return counts
 
 
-def held_back(options: Iterable[str]) -> NDArray[np.bool_]:
+def held_back(options: Iterable[str]) -> Flags:
     """Which transfers had a limit of their rate."""
     told = [json.loads(text or "{}") for text in options]
     limits = ("limit_rate", "worker_rate")

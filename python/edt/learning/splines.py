@@ -25,13 +25,20 @@ def linear(nodes: Floats, at: Floats) -> Floats:
     return np.stack([np.interp(at, nodes, row) for row in np.eye(len(nodes))], axis=1)
 
 
-def without_itself(nodes: Floats) -> Floats:
-    """[nodes, nodes]: what turns the values into those of the spline through all other nodes, at each node in turn."""
-    rows = np.zeros((len(nodes), len(nodes)))
-    for index in range(len(nodes)):
-        others = np.delete(np.arange(len(nodes)), index)
-        rows[index, others] = basis(nodes[others], nodes[index : index + 1])[0]
-    return rows
+def stiffness(nodes: Floats) -> Floats:
+    """[nodes, nodes]: the bending energy of the spline through some values as a quadratic form of them.
+
+    Row i, divided by its diagonal, is what the value at node i differs by from the natural spline through all other
+    nodes: that one bends least.
+    """
+    if len(nodes) < 3:
+        return np.zeros((len(nodes), len(nodes)))
+    bend, steps = basis(nodes, nodes, 2), np.diff(nodes)
+    # The second derivative is a line between nodes; its square, integrated.
+    ends = np.append(steps, 0.0) + np.append(0.0, steps)
+    mass = np.diag(ends / 3) + np.diag(steps / 6, 1) + np.diag(steps / 6, -1)
+    found: Floats = bend.T @ mass @ bend
+    return found
 
 
 def applied(matrices: tuple[Floats, Floats, Floats], values: Floats) -> Floats:

@@ -101,10 +101,12 @@ impl Knowledge {
 
     /// The Euclidean distance of a transfer from a cluster, in scales of the features.
     pub(super) fn distance(&self, cluster: &Cluster, features: &Features) -> f64 {
-        let differences = self.scales.iter().zip(&cluster.centroid).filter_map(|(Scale { name, scale }, centre)| {
-            Some((features.logarithm(*name)? - (*centre)?) / scale)
-        });
-        differences.map(|difference| difference * difference).sum::<f64>().sqrt()
+        let difference = |(feature, centre): (&Scale, &Option<f64>)| {
+            let own = features.logarithm(feature.name)?;
+            centre.map(|centre| (own - centre) / feature.scale)
+        };
+        let differences = self.scales.iter().zip(&cluster.centroid).filter_map(difference);
+        differences.map(|difference| difference.powi(2)).sum::<f64>().sqrt()
     }
 }
 
@@ -139,8 +141,8 @@ impl SurfaceText {
         let surface = Surface {
             load: self.load,
             argmax: Setting { parallelism, concurrency, pipelining },
-            throughput: joined(self.throughput, grids)?,
-            deviation: joined(self.deviation, grids)?,
+            throughput: joined(&self.throughput, grids)?,
+            deviation: joined(&self.deviation, grids)?,
         };
         if !(0.0..=1.0).contains(&surface.load) {
             return Err(refused(format!("a load of {} is not between 0 and 1", surface.load)));
@@ -156,7 +158,7 @@ impl SurfaceText {
 }
 
 /// The values at all grids, one after another.
-fn joined(values: Vec<Vec<f64>>, grids: &[Grid]) -> Result<Vec<f64>> {
+fn joined(values: &[Vec<f64>], grids: &[Grid]) -> Result<Vec<f64>> {
     let found: Vec<usize> = values.iter().map(Vec::len).collect();
     let needed: Vec<usize> = grids.iter().map(Grid::points).collect();
     if found == needed {

@@ -252,9 +252,13 @@ mod tests {
         99.0 * f64::from(streams)
     }
 
+    fn times(intervals: usize, path: fn(u16) -> f64) -> Vec<fn(u16) -> f64> {
+        vec![path; intervals]
+    }
+
     #[test]
     fn it_finds_the_load_keeps_to_its_best_setting_and_follows_a_change() {
-        let path: Vec<fn(u16) -> f64> = [&[loaded as fn(u16) -> f64; 5][..], &[(|_| 260.0) as fn(u16) -> f64; 3], &[free as fn(u16) -> f64; 3]].concat();
+        let path = [times(5, loaded), times(3, |_| 260.0), times(3, free)].concat();
         let found = trace(Some(RTT), 64, &path);
         let expected = [
             (4, "the best under the median load (50 %) of 3 known"),
@@ -275,8 +279,7 @@ mod tests {
 
     #[test]
     fn beyond_all_known_loads_it_keeps_what_gave_most() {
-        let path: Vec<fn(u16) -> f64> = vec![|streams| if streams == 4 { 60.0 } else { 50.0 }; 5];
-        let found = trace(Some(RTT), 64, &path);
+        let found = trace(Some(RTT), 64, &times(5, |streams| if streams == 4 { 60.0 } else { 50.0 }));
         let expected = [
             (4, "the best under the median load (50 %) of 3 known"),
             (4, "waiting for the throughput to settle"),
@@ -302,8 +305,7 @@ mod tests {
 
     #[test]
     fn a_policy_limits_the_settings_that_are_searched() {
-        let path: Vec<fn(u16) -> f64> = vec![free; 4];
-        let found = trace(Some(RTT), 3, &path);
+        let found = trace(Some(RTT), 3, &times(4, free));
         assert!(found.iter().all(|(streams, _)| *streams == 2), "{found:?}");
         assert!(found[4].1.contains("watching"), "{found:?}");
     }

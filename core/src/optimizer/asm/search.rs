@@ -197,14 +197,15 @@ mod tests {
 
     #[test]
     fn which_load_is_the_lighter_depends_on_the_setting() {
-        // Under the heavier load of the two on the right, two files in flight get more than under the present one.
+        // The last load is the heaviest in all, and yet two files in flight get more under it than under the one before.
         let surfaces: [(f64, &[f64]); 3] = [(0.0, &[300.0, 310.0]), (0.2, &[100.0, 200.0]), (0.4, &[20.0, 260.0])];
         let known = cluster(vec![concurrencies(&[1, 2])], &surfaces);
         let mut search = Search::new(&known);
         assert_eq!(search.sampled(&known, sample(2, 265.0), ANY), Step::Fits);
         assert_eq!((search.surface(), search.candidates()), (2, 2));
         // Where they promise the same, the order of the loads decides.
-        let alike: [(f64, &[f64]); 3] = [(0.0, &[100.0, 202.0, 400.0]), (0.2, &[100.0, 200.0, 150.0]), (0.4, &[100.0, 198.0, 90.0])];
+        let alike: [(f64, &[f64]); 3] =
+            [(0.0, &[100.0, 202.0, 400.0]), (0.2, &[100.0, 200.0, 150.0]), (0.4, &[100.0, 198.0, 90.0])];
         let known = cluster(vec![concurrencies(&[1, 2, 4])], &alike);
         let mut search = Search::new(&known);
         assert_eq!(search.sampled(&known, sample(2, 230.0), ANY), Step::Moved(Side::Lighter));

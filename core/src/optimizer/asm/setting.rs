@@ -92,9 +92,7 @@ impl Bounds {
 
     /// Whether a setting keeps to them.
     pub fn allow(self, setting: Setting) -> bool {
-        setting.streams() <= self.streams
-            && setting.parallelism <= self.parallelism
-            && setting.pipelining <= self.pipelining
+        setting.streams() <= self.streams && setting.parallelism <= self.parallelism && setting.pipelining <= self.pipelining
     }
 
     /// The setting, or what is left of it.

@@ -8,7 +8,7 @@ use crate::error::Result;
 
 /// Standard deviations on either side of a prediction within which a throughput agrees with it: half of all do. A wider bound ends
 /// a search at a surface that is not the right one, a narrower one goes on where there is nothing to find; the paper does not say
-/// how wide it is, and on the published logs of GridFTP this predicts best.
+/// how wide it is, and on the transfer logs published with HARP this predicts best.
 const CONFIDENCE: f64 = 0.6745;
 
 /// The least bound, as a share of the prediction: the throughput of an interval is no more exact.
