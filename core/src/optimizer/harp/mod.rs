@@ -13,6 +13,7 @@
 //!   ones seldom have to wait for answers. Pipelining counts chunks without an answer, at least one, where the paper counts commands ahead
 //!   of the one that is being answered, at least none.
 //! - All clusters run during the sample too, which so slows nothing down; each one's part is its share of the streams.
+//! - Until files are listed, of which the heuristic knows nothing, it begins with as many streams as `auto`.
 //! - Where too few past transfers are alike, the heuristic stays, and online tuning follows what it makes of what becomes known of files
 //!   and bandwidth.
 //! - A parameter that no similar transfer tried at more than one value is not decided: edt's own, without limits, make none.
@@ -45,7 +46,7 @@ pub use cluster::Class;
 pub use polynomial::Point;
 
 use super::setting::with_streams;
-use super::{Decision, Observation, Optimizer, Policy, Setup, utility};
+use super::{Decision, FirstStreams, Observation, Optimizer, Policy, Setup, utility};
 use crate::error::Result;
 use crate::history::Past;
 use channels::{Demand, distribute};
@@ -63,9 +64,12 @@ const GAIN: f64 = 0.1;
 pub struct Harp {
     retuning: Retuning,
     history: Vec<Past>,
+    /// The shortest round trip that was measured: queues lengthen others.
     rtt: Option<Duration>,
     first: u16,
     path: Option<Path>,
+    /// Bytes per second of the fastest observation.
+    fastest: f64,
     stage: Stage,
     monitor: Monitor,
     clusters: BTreeMap<Class, Tuned>,
@@ -101,8 +105,9 @@ impl Harp {
             retuning: Retuning::Online,
             history: setup.history.iter().filter(|past| is_usable(past)).cloned().collect(),
             rtt: setup.rtt,
-            first: setup.streams,
+            first: FirstStreams::AUTO.over(setup.rtt.unwrap_or_default()),
             path: None,
+            fastest: 0.0,
             stage: Stage::Beginning,
             monitor: Monitor::default(),
             clusters: BTreeMap::new(),
@@ -116,11 +121,12 @@ impl Harp {
 
     /// What is known of the path after an observation.
     fn path(&mut self, observation: &Observation) -> Path {
-        let rtt = self.rtt.or(observation.rtt).map_or(0.0, |rtt| rtt.as_secs_f64());
-        let known = self.path.take().filter(|path| path.rtt_s > 0.0 || rtt == 0.0);
-        let mut path = known.unwrap_or_else(|| Path::known(&self.history, rtt));
-        path.carried(utility::arrived(observation));
-        self.path = Some(path);
+        let rtt = self.rtt.into_iter().chain(observation.rtt).min();
+        let known = self.path.filter(|_| rtt == self.rtt);
+        let mut path = known.unwrap_or_else(|| Path::known(&self.history, rtt.unwrap_or_default().as_secs_f64()));
+        self.fastest = self.fastest.max(utility::arrived(observation));
+        path.carried(self.fastest);
+        (self.rtt, self.path) = (rtt, Some(path));
         path
     }
 

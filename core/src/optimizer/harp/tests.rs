@@ -80,7 +80,7 @@ fn two_loads() -> Vec<Past> {
 fn it_samples_with_the_heuristic_takes_what_history_says_and_follows_the_load() {
     let history = two_loads();
     let mut trace = Trace::begin(Harp::new(&setup(&history, 40)), files(&[(10_000, MB)]), 32);
-    assert_eq!(trace.decided.concurrency, PerStage::all(4));
+    assert_eq!(trace.decided.concurrency, PerStage::all(16));
     // 50 MB under way are 50 files, of which the policy permits 32.
     assert_eq!(trace.seconds(6, light), [(32, 1, 50); 6]);
     assert_eq!(trace.decided.reason, "measuring: tiny 32 x 1 pipelining 50");
@@ -130,15 +130,19 @@ fn clusters_share_the_channels_by_what_they_need() {
     assert!(trace.decided.reason.ends_with("tiny 2 x 1 pipelining 1, large 2 x 2 pipelining 1"), "{}", trace.decided.reason);
 }
 
-// 80 ms at the 125 MB/s that a path is taken to have are 10 files of 1 MB, at 300 MB/s 24, and at 500 MB/s 40.
+// 4 ms are 24 files of 40 kB at 240 MB/s, 30 at 300 MB/s, and 50 at 500 MB/s.
 #[test]
 fn without_history_the_heuristic_follows_what_the_path_is_seen_to_carry() {
-    let path = |streams: f64| (30e6 * streams).min(500e6);
-    let mut trace = Trace::begin(Harp::new(&setup(&[], 80)), files(&[(1000, MB)]), 64);
-    assert_eq!(trace.seconds(6, path), [(10, 1, 10); 6]);
-    assert_eq!(trace.seconds(12, path), [(24, 1, 24); 12]);
-    assert_eq!(trace.seconds(30, path), [(40, 1, 40); 30]);
-    assert!(trace.decided.reason.contains("for want of similar transfers") || trace.decided.reason.starts_with("measuring"));
+    let crowded = |streams: f64| (30e6 * streams).min(300e6);
+    let empty = |streams: f64| (30e6 * streams).min(500e6);
+    let mut trace = Trace::begin(Harp::new(&setup(&[], 4)), files(&[(10_000, 40_000)]), 64);
+    assert_eq!(trace.decided.concurrency, PerStage::all(8));
+    assert_eq!(trace.seconds(6, crowded), [(24, 1, 24); 6]);
+    assert_eq!(trace.seconds(1, crowded), [(30, 1, 30)]);
+    let reason = "the heuristic, for want of similar transfers, changed parameters after 300.0 MB/s: tiny 30 x 1 pipelining 30";
+    assert_eq!(trace.decided.reason, reason);
+    assert_eq!(trace.seconds(11, empty), [(30, 1, 30); 11]);
+    assert_eq!(trace.seconds(30, empty), [(50, 1, 50); 30]);
 }
 
 #[test]
@@ -147,8 +151,8 @@ fn where_little_is_left_the_heuristic_stays() {
     let mut listed = files(&[(10_000, MB)]);
     listed.complete = true;
     let mut trace = Trace::begin(Harp::new(&setup(&history, 40)), listed, 32);
-    trace.bytes_left = Some(3500 * MB);
-    // 15 s of light(4) = 256 MB/s are 3.84 GB.
+    trace.bytes_left = Some(5900 * MB);
+    // 15 s of light(16) = 400 MB/s are 6 GB.
     assert_eq!(trace.seconds(31, light), [(32, 1, 50); 31]);
     assert!(trace.decided.reason.starts_with("too little is left"), "{}", trace.decided.reason);
 }
@@ -157,7 +161,7 @@ fn where_little_is_left_the_heuristic_stays() {
 fn files_that_are_listed_later_begin_with_the_heuristic_and_are_estimated_next() {
     let history = two_loads();
     let mut trace = Trace::begin(Harp::new(&setup(&history, 40)), Listed::default(), 32);
-    assert_eq!(trace.seconds(3, light), [(4, u16::MAX, u16::MAX); 3]);
+    assert_eq!(trace.seconds(3, light), [(16, u16::MAX, u16::MAX); 3]);
     trace.listed = files(&[(4, 3000 * MB)]);
     assert_eq!(trace.seconds(1, light), [(4, 2, 1)]);
     // By size, tiny files get 14.5 of 32 channels, and large ones their two, of two buffers each.
@@ -184,4 +188,16 @@ fn the_same_observations_give_the_same_decisions() {
         trace.seconds(60, |streams| 1e6 * streams)
     };
     assert_eq!(run(), run());
+}
+
+#[test]
+fn the_shortest_round_trip_counts() {
+    let mut harp = Harp::new(&setup(&[], 600));
+    let mut observation = Observation::of_a_test(Decision::uniform(8, ""), 2e8, 64);
+    let mut bdp = |rtt_ms: Option<u64>| {
+        observation.rtt = rtt_ms.map(Duration::from_millis);
+        harp.path(&observation).bdp()
+    };
+    let found = [bdp(None), bdp(Some(50)), bdp(Some(90)), bdp(None)].map(|bdp| (bdp / 1e6).round());
+    assert_eq!(found.as_slice(), [120.0, 10.0, 10.0, 10.0].as_slice());
 }
