@@ -115,7 +115,7 @@ pub(crate) struct CopyArgs {
     /// Write the report to FILE as JSON (default: not written)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) report: Option<PathBuf>,
-    /// Keep no record of this transfer for `edt history` (default: keep one, unless EDT_HISTORY=off)
+    /// Keep no record of this transfer for `edt history` (default: keep one, unless `EDT_HISTORY` says `off`)
     #[arg(long, help_heading = "Output")]
     pub(crate) no_history: bool,
     /// Print what would be copied, and change nothing (default: copy)

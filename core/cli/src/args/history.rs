@@ -93,7 +93,7 @@ pub(crate) struct HistoryImportArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct HistoryPruneArgs {
-    /// Remove transfers that began longer ago than this: 90m, 12h, 30d (default: 180d, or EDT_HISTORY_DAYS)
+    /// Remove transfers that began longer ago than this: 90m, 12h, 30d (default: 180d, or `EDT_HISTORY_DAYS`)
     #[arg(long, value_name = "AGE", value_parser = values::age)]
     pub(crate) older_than: Option<Duration>,
     /// Then remove the oldest until the rest takes no more than this; those of the last 24 hours stay (default: 256MiB)

@@ -15,7 +15,7 @@ const BATCH: usize = 8192;
 
 /// Writes rows into a Parquet file, which is whole once it is finished.
 pub(super) struct Writer<'a> {
-    writer: ArrowWriter<&'a mut (dyn Write + Send)>,
+    file: ArrowWriter<&'a mut (dyn Write + Send)>,
     table: Table,
     schema: Arc<Schema>,
     rows: Vec<Vec<Cell>>,
@@ -26,8 +26,8 @@ impl<'a> Writer<'a> {
         let fields = table.columns().iter().map(|column| Field::new(column.name, data_type(column.kind), true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let properties = WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default())).build();
-        let writer = ArrowWriter::try_new(out, Arc::clone(&schema), Some(properties))?;
-        Ok(Self { writer, table, schema, rows: Vec::new() })
+        let file = ArrowWriter::try_new(out, Arc::clone(&schema), Some(properties))?;
+        Ok(Self { file, table, schema, rows: Vec::new() })
     }
 
     pub(super) fn add(&mut self, row: Vec<Cell>) -> anyhow::Result<()> {
@@ -37,7 +37,7 @@ impl<'a> Writer<'a> {
 
     pub(super) fn finish(mut self) -> anyhow::Result<()> {
         self.write()?;
-        self.writer.close()?;
+        self.file.close()?;
         Ok(())
     }
 
@@ -46,7 +46,7 @@ impl<'a> Writer<'a> {
         let arrays = columns.map(|(at, column)| array(column.kind, self.rows.iter().map(|row| &row[at])));
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), arrays.collect())?;
         self.rows.clear();
-        Ok(self.writer.write(&batch)?)
+        Ok(self.file.write(&batch)?)
     }
 }
 
