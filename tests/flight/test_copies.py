@@ -160,6 +160,9 @@ def test_a_local_table_is_put_to_another_service(edt: Edt, table_service: Tables
     write(source / name, table)
     edt.copy(source / name, service.url("copied"))
     assert pa.parquet.read_table(service.folder / "copied.parquet").equals(table)
+    kept = json.loads(edt.run("history", "export", "--format", "json").out)
+    assert (kept["source"], kept["destination"].startswith("flight_"), kept["outcome"]) == ("local", True, "complete")
+    assert (kept["listed_files"], kept["listed_bytes"]) == (1, (source / name).stat().st_size)
 
 
 def test_flights_of_another_service_are_listed(edt: Edt, foreign: TableService) -> None:
