@@ -7,8 +7,8 @@
 //! 5 % more.
 //!
 //! The papers say no more than that of ANN+OT: the network (12 hidden units, tanh; one input tells this transfer from the past) and its
-//! training are ours. It knows only what the history holds: no setting beyond those that were used is ever chosen, and without at least 30
-//! past transfers there is nothing to learn from. It takes what others did before for all there is, as the paper says of it, and does
+//! training are ours. It knows only what the history holds: no parameter and no number of streams beyond those that were used is ever chosen,
+//! and without at least 30 past transfers there is nothing to learn from. It takes what others did before for all there is, as the paper says of it, and does
 //! not explore.
 
 use std::time::Duration;
@@ -163,9 +163,10 @@ fn candidates(history: &[&Past]) -> Vec<Setting> {
         LADDER.into_iter().filter(move |value| (least..=most).contains(value)).collect::<Vec<_>>()
     };
     let (files, chunks, ahead) = (used(|one| one.concurrency), used(|one| one.parallelism), used(|one| one.pipelining));
+    let streams = settings.iter().map(|(setting, _)| setting.streams()).max().unwrap_or(1);
     let mut found: Vec<_> = fastest.into_iter().collect();
     for concurrency in files {
-        for parallelism in &chunks {
+        for parallelism in chunks.iter().filter(|parallelism| concurrency * **parallelism <= streams) {
             found.extend(ahead.iter().map(|pipelining| Setting::new(concurrency, *parallelism, *pipelining)));
         }
     }
@@ -274,6 +275,9 @@ mod tests {
         assert_eq!(found[0], Setting::new(12, 1, 8), "the fastest");
         assert!(found.iter().all(|one| one.concurrency <= 40 && one.parallelism == 1 && (8..=64).contains(&one.pipelining)));
         assert!(found.contains(&Setting::new(40, 1, 64)) && found.contains(&Setting::new(1, 1, 8)));
+        past.push(Past { concurrency: 1, parallelism: 8, ..past[0].clone() });
+        let found = candidates(&past.iter().collect::<Vec<_>>());
+        assert!(found.iter().any(|one| one.parallelism == 8) && found.iter().all(|one| one.streams() <= 40));
     }
 
     #[test]

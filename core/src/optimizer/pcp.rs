@@ -44,7 +44,14 @@ struct Search {
     utility: Option<f64>,
     /// How many parameters are done.
     done: usize,
+    /// The place in [`ORDER`] of the parameter that was doubled; `None` where none could be.
+    doubled: Option<usize>,
+    /// Intervals in a row in which something else ran than what was asked for.
+    missed: u8,
 }
+
+/// Intervals in which something else may run, as where the guard holds a setting, before a doubling counts as one that did not help.
+const MISSES: u8 = 3;
 
 impl Pcp {
     /// Begins with one file, whole, and nothing ahead.
@@ -61,7 +68,7 @@ impl Pcp {
     /// The search for a cluster, begun if it is new.
     fn search(&mut self, density: Density) -> &mut Search {
         let at = self.searches.iter().position(|(known, _)| *known == density).unwrap_or_else(|| {
-            self.searches.push((density, Search { best: Setting::new(1, 1, 1), utility: None, done: 0 }));
+            self.searches.push((density, Search::new()));
             self.searches.len() - 1
         });
         &mut self.searches[at].1
@@ -80,29 +87,35 @@ impl Pcp {
 }
 
 impl Search {
-    /// Takes a measurement: the best setting so far, or the end of a parameter's search.
-    fn measured(&mut self, setting: Setting, utility: f64) {
-        match self.utility {
-            None => (self.best, self.utility) = (setting, Some(utility)),
-            _ if self.done == ORDER.len() => {}
-            Some(best) if utility > best => (self.best, self.utility) = (setting, Some(utility)),
-            Some(_) => self.done += 1,
+    fn new() -> Self {
+        Self { best: Setting::new(1, 1, 1), utility: None, done: 0, doubled: None, missed: 0 }
+    }
+
+    /// Takes the measurement of a setting where one was asked for: the best so far, or the end of a parameter's search.
+    fn measured(&mut self, setting: Setting, asked: Setting, utility: f64) {
+        let Some(best) = self.utility else {
+            (self.best, self.utility) = (setting, Some(utility));
+            return;
+        };
+        let Some(doubled) = self.doubled else { return };
+        if utility > best {
+            (self.best, self.utility, self.missed) = (setting, Some(utility), 0);
+        } else if setting != asked && self.missed < MISSES {
+            self.missed += 1;
+        } else {
+            (self.done, self.missed) = (doubled + 1, 0);
         }
     }
 
-    /// The setting to measure next and the parameter that is searched; `None` once all are done. Parameters that cannot grow are passed over.
+    /// The setting to measure next and the parameter that is searched; `None` once all are done. Parameters that cannot grow as the policy
+    /// is now are passed over.
     fn next(&mut self, policy: &Policy) -> Option<(Setting, &'static str)> {
         if self.utility.is_none() {
             return Some((self.best, "the first setting"));
         }
-        while let Some(parameter) = ORDER.get(self.done) {
-            let doubled = parameter.doubled(self.best);
-            if doubled != self.best && doubled.within(policy) == doubled {
-                return Some((doubled, parameter.name()));
-            }
-            self.done += 1;
-        }
-        None
+        let grows = |doubled: Setting, best| doubled != best && doubled.within(policy) == doubled;
+        self.doubled = (self.done..ORDER.len()).find(|place| grows(ORDER[*place].doubled(self.best), self.best));
+        self.doubled.map(|place| (ORDER[place].doubled(self.best), ORDER[place].name()))
     }
 }
 
@@ -150,7 +163,8 @@ impl Optimizer for Pcp {
         let ran = self.asked.ran(observation).filter(|_| utility.is_finite());
         // What was measured while other files were sent says nothing of these.
         if let Some(setting) = ran.filter(|_| density == self.at_work || self.searches.is_empty()) {
-            self.search(density).measured(setting, utility);
+            let asked = self.asked;
+            self.search(density).measured(setting, asked, utility);
         }
         Ok(self.go_on(density, policy))
     }
@@ -191,6 +205,31 @@ mod tests {
         assert_eq!(trial.settings(3)[1..], [(1, 1, 1), (2, 2, 1)]);
         trial.path.file_size = 1 << 30;
         assert_eq!(trial.settings(3)[2], found, "what was found for large files is known");
+    }
+
+    #[test]
+    fn a_setting_that_was_held_does_not_end_a_search() {
+        let (one, two) = (Setting::new(1, 1, 1), Setting::new(1, 2, 1));
+        let policy = Policy::new(crate::optimizer::PolicyName::Fair, 64);
+        let mut search = Search::new();
+        search.measured(one, one, 10.0);
+        for _ in 0..MISSES {
+            assert_eq!(search.next(&policy), Some((two, "parallelism")));
+            search.measured(one, two, 9.0);
+        }
+        assert_eq!(search.next(&policy), Some((two, "parallelism")));
+        search.measured(one, two, 9.0);
+        assert_eq!(search.next(&policy), Some((Setting::new(2, 1, 1), "concurrency")), "it does not wait for ever");
+    }
+
+    #[test]
+    fn a_limit_of_the_moment_ends_no_search() {
+        let policy = |limit| Policy::new(crate::optimizer::PolicyName::Fair, limit);
+        let (one, two) = (Setting::new(1, 1, 1), Setting::new(1, 2, 1));
+        let mut search = Search::new();
+        search.measured(one, one, 10.0);
+        assert_eq!(search.next(&policy(1)), Some((Setting::new(1, 1, 2), "pipelining")));
+        assert_eq!(search.next(&policy(64)), Some((two, "parallelism")));
     }
 
     #[test]

@@ -87,7 +87,8 @@ impl Optimizer for ProMc {
     fn decide(&mut self, observation: &Observation) -> Result<Decision> {
         self.path.learn(observation);
         let policy = &observation.policy;
-        let shares = self.shares(&clusters(&observation.listed, self.path.bandwidth), most(policy));
+        let mut shares = self.shares(&clusters(&observation.listed, self.path.bandwidth), most(policy));
+        shares.iter_mut().for_each(|share| share.setting = share.setting.within(policy));
         if shares.is_empty() {
             return Ok(self.start(policy));
         }
@@ -119,6 +120,15 @@ mod tests {
 
     fn cluster(density: Density, bytes: u64) -> Cluster {
         Cluster { density, files: 10, bytes }
+    }
+
+    #[test]
+    fn streams_are_counted_with_the_parallelism_that_the_policy_permits() {
+        let mut observation = Observation::of_a_test(crate::optimizer::Decision::uniform(1, ""), 1e9, 64);
+        observation.policy.parallelism = 1;
+        observation.listed.add(100 * GB);
+        let decision = ProMc::new(&setup()).decide(&observation).unwrap();
+        assert_eq!((decision.concurrency.network, decision.parallelism), (most(&observation.policy), 1));
     }
 
     #[test]
