@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::write::now_s;
 use super::{database_file, path_file, place};
 use crate::endpoint::Endpoint;
 use crate::error::Result;
@@ -18,6 +19,8 @@ use crate::options::{Remember, RunMode, Selection, TransferOptions};
 pub(crate) struct Beginning {
     /// The database.
     pub(super) file: Result<PathBuf>,
+    /// When it began, in seconds since 1970.
+    pub(super) began_s: f64,
     pub(super) source: String,
     pub(super) destination: String,
     /// Sources and destination as they were named, if that is to be kept.
@@ -58,6 +61,7 @@ impl Beginning {
         let source = place(first).ok()?;
         Some(Self {
             file: database_file(),
+            began_s: now_s(),
             sends: source == "local",
             source,
             destination: place(destination).ok()?,

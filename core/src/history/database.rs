@@ -3,8 +3,10 @@
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
@@ -26,6 +28,7 @@ const BACKGROUND_PATIENCE: Duration = Duration::from_secs(30);
 pub struct History {
     pub(super) connection: Connection,
     path: PathBuf,
+    _held: Held,
 }
 
 impl History {
@@ -42,20 +45,34 @@ impl History {
 
     /// Opens a file of past transfers, and begins one where none is.
     pub fn open_at(path: &Path) -> Result<Self> {
+        let held = Held::take().ok_or_else(|| {
+            Error::new(ErrorKind::Unsupported, unopened(path))
+                .with_cause("this process was forked off one that had it open")
+                .with_hint("start such processes anew, as `spawn` of Python's multiprocessing does")
+        })?;
         create(path).map_err(|cause| Error::io(unopened(path), &cause).with_hint(elsewhere()))?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = || {
             let mut connection = Connection::open_with_flags(path, flags)?;
-            prepare(&connection, path)?;
-            migrate(&mut connection, &MIGRATIONS).map(|version| (connection, version))
+            let networked = is_networked(path);
+            let kept_here = prepare(&connection, networked)?;
+            if networked && kept_here == Mode::Log {
+                return Ok((connection, None));
+            }
+            migrate(&mut connection, &MIGRATIONS).map(|version| (connection, Some(version)))
         };
         let (connection, version) = open().map_err(|cause| explained(unopened(path), &cause, path))?;
+        let version = version.ok_or_else(|| {
+            Error::new(ErrorKind::Unsupported, unopened(path))
+                .with_cause("the machine whose disk it is on uses it in a way that network file systems cannot")
+                .with_hint("set EDT_DATA_DIR to a directory of this machine")
+        })?;
         if version > MIGRATIONS.len() {
             return Err(Error::new(ErrorKind::Unsupported, unopened(path))
                 .with_cause(format!("it is of version {version}, and this edt knows versions up to {}", MIGRATIONS.len()))
                 .with_hint("a newer edt has written it: use that one, or set EDT_DATA_DIR to another directory"));
         }
-        Ok(Self { connection, path: path.to_owned() })
+        Ok(Self { connection, path: path.to_owned(), _held: held })
     }
 
     /// For whoever writes beside something else: waits longer for others that write, and leaves the log of changes as it is when it
@@ -85,34 +102,84 @@ impl History {
     }
 }
 
+/// A share in the histories that are open in this process. One that was forked off while there were any has their locks in its memory
+/// but does not hold them, and must open none.
+#[derive(Debug)]
+struct Held;
+
+/// The process that has histories open, in the upper half, and how many.
+static HOLDERS: AtomicU64 = AtomicU64::new(0);
+
+impl Held {
+    fn take() -> Option<Self> {
+        let process = u64::from(std::process::id()) << 32;
+        let more = |held: u64| match held & u64::from(u32::MAX) {
+            0 => Some(process | 1),
+            _ if held & !u64::from(u32::MAX) == process => Some(held + 1),
+            _ => None,
+        };
+        HOLDERS.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok().map(|_| Self)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let process = u64::from(std::process::id());
+        let _ = HOLDERS.fetch_update(Ordering::AcqRel, Ordering::Acquire, |held| (held >> 32 == process).then(|| held - 1));
+    }
+}
+
 /// Makes the file and the directories above it, for this user alone: whom a user exchanges data with concerns nobody else.
+///
+/// A file that is there is left to SQLite: to close it here would take the locks from all who have it open in this process.
 fn create(path: &Path) -> io::Result<()> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _one = ONE_AT_A_TIME.lock();
+    if path.try_exists()? {
+        return Ok(());
+    }
     if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
         fs::create_dir_all(directory)?;
     }
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false);
+    options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path).map(drop)
+    match options.open(path) {
+        Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => Err(cause),
+        _ => Ok(()),
+    }
 }
 
-/// Sets up a connection. Where locks reach further than memory that processes share, the log of changes cannot be used.
-fn prepare(connection: &Connection, path: &Path) -> rusqlite::Result<()> {
+/// How changes are kept from being half done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// A log of changes beside the file, and memory that processes of one machine share.
+    Log,
+    /// The old pages, until a change is done.
+    OldPages,
+}
+
+/// Sets up a connection. Whoever makes the file decides on its mode: a log of changes, unless locks reach further than memory that
+/// processes share.
+fn prepare(connection: &Connection, networked: bool) -> rusqlite::Result<Mode> {
     connection.busy_timeout(PATIENCE)?;
-    // It is written even where it is set: one who only reads would wait for those who write.
-    if fs::metadata(path).is_ok_and(|file| file.len() == 0) {
-        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
-    }
-    let networked = is_networked(path);
-    let mode = if networked { "TRUNCATE" } else { "WAL" };
-    match connection.pragma_update_and_check(None, "journal_mode", mode, |row| row.get::<_, String>(0)) {
-        // Another process uses the file in its present mode, which is as good.
-        Err(cause) if is_busy(&cause) => {}
-        answer => drop(answer?),
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    let is_new = connection.pragma_query_value(None, "page_count", |row| row.get::<_, u64>(0))? == 0;
+    let answered = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
+    let mut mode = connection.pragma_query_value(None, "journal_mode", answered)?;
+    if is_new && !networked {
+        match connection.pragma_update_and_check(None, "journal_mode", "WAL", answered) {
+            // Another process makes the file at this moment.
+            Err(cause) if is_busy(&cause) => {}
+            answer => mode = answer?,
+        }
+    } else if mode != "wal" {
+        mode = connection.pragma_update_and_check(None, "journal_mode", "TRUNCATE", answered)?;
     }
     connection.pragma_update(None, "synchronous", if networked { "FULL" } else { "NORMAL" })?;
-    connection.pragma_update(None, "foreign_keys", true)
+    connection.pragma_update(None, "foreign_keys", true)?;
+    Ok(if mode == "wal" { Mode::Log } else { Mode::OldPages })
 }
 
 /// Brings the tables to the newest version, which may be done by several processes at once; returns the version that is there then.

@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
+use super::History;
 use super::beginning::Beginning;
-use super::retention::NOW_AND_THEN;
-use super::{History, Prune};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Sampled, Stage, Totals, Tuned};
 use crate::optimizer::{Decision, Listed};
@@ -155,7 +154,7 @@ impl Recording {
 fn keep(path: &Path, beginning: &Beginning, entries: &Receiver<Entry>) -> Result<()> {
     let mut history = History::open_at(path)?.in_background()?;
     let transfer = history.begin(beginning)?;
-    if let Err(error) = history.prune_some(&Prune::due(), NOW_AND_THEN) {
+    if let Err(error) = history.prune_a_few() {
         tracing::debug!("could not remove old transfers from the history: {error}");
     }
     let mut batch = Batch::default();

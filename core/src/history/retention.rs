@@ -17,8 +17,17 @@ const MOST_BYTES: u64 = 256 << 20;
 /// Transfers that are removed at a time, so that others who write need not wait.
 const AT_ONCE: u64 = 20;
 
-/// How often in a row that is done beside a transfer.
-pub(super) const NOW_AND_THEN: u32 = 20;
+/// The same beside a transfer, whose own record waits for it.
+const A_FEW: u64 = 2;
+
+/// Pages that are given back to the system beside a transfer.
+const A_FEW_PAGES: u32 = 256;
+
+/// Transfers without an end that began less long ago may still run, and stay.
+const RUNNING_S: f64 = 7.0 * 24.0 * 3600.0;
+
+/// About how many bytes an imported row takes.
+const IMPORTED_BYTES: u64 = 150;
 
 /// Transfers that began less long ago than this may still run, and stay whatever they take.
 const YOUNG: Duration = Duration::from_hours(24);
@@ -59,11 +68,6 @@ fn days(variable: Option<&str>) -> u64 {
 impl History {
     /// Removes transfers, and gives the space of what was removed back to the system.
     pub fn prune(&mut self, prune: &Prune) -> Result<Pruned> {
-        self.prune_some(prune, u32::MAX)
-    }
-
-    /// The same in so many rounds at most, each of a moment.
-    pub(super) fn prune_some(&mut self, prune: &Prune, rounds: u32) -> Result<Pruned> {
         let mut pruned = Pruned::default();
         if prune.imported {
             pruned.imported = self.change(|connection| {
@@ -73,29 +77,48 @@ impl History {
             })?;
         }
         let before = prune.older_than.map(|age| now_s() - age.as_secs_f64());
-        for _ in 0..rounds {
-            let removed = match self.surplus(before, prune.most_bytes)? {
-                Surplus::None => 0,
-                Surplus::Old(before) => self.change(|connection| remove(connection, before))?,
-                Surplus::Any => self.change(|connection| remove(connection, now_s() - YOUNG.as_secs_f64()))?,
-            };
-            if removed == 0 {
-                break;
-            }
+        while let removed @ 1.. = self.remove_surplus(before, prune.most_bytes, AT_ONCE)? {
             pruned.transfers += removed;
         }
         if pruned != Pruned::default() {
-            let give_back = self.connection.pragma_query(None, "incremental_vacuum", |_| Ok(()));
-            give_back.map_err(|cause| self.unread(&cause))?;
+            self.give_back(None)?;
         }
         Ok(pruned)
+    }
+
+    /// Removes a few transfers of those that are due.
+    pub(super) fn prune_a_few(&mut self) -> Result<()> {
+        let due = Prune::due();
+        let before = due.older_than.map(|age| now_s() - age.as_secs_f64());
+        match self.remove_surplus(before, due.most_bytes, A_FEW)? {
+            0 => Ok(()),
+            _ => self.give_back(Some(A_FEW_PAGES)),
+        }
+    }
+
+    /// Removes so many of the transfers that are too old or too many; returns how many there were.
+    fn remove_surplus(&mut self, before: Option<f64>, most_bytes: Option<u64>, most: u64) -> Result<u64> {
+        match self.surplus(before, most_bytes)? {
+            Surplus::None => Ok(0),
+            Surplus::Old(before) => self.change(|connection| remove(connection, before, most)),
+            Surplus::Any => self.change(|connection| remove(connection, now_s() - YOUNG.as_secs_f64(), most)),
+        }
+    }
+
+    /// Gives the space of what was removed back to the system: so many pages at most.
+    fn give_back(&self, pages: Option<u32>) -> Result<()> {
+        let given = match pages {
+            Some(pages) => self.connection.pragma(None, "incremental_vacuum", pages, |_| Ok(())),
+            None => self.connection.pragma_query(None, "incremental_vacuum", |_| Ok(())),
+        };
+        given.map_err(|cause| self.unread(&cause))
     }
 
     fn surplus(&self, before: Option<f64>, most_bytes: Option<u64>) -> Result<Surplus> {
         let failed = |cause: rusqlite::Error| self.unread(&cause);
         if let Some(before) = before {
-            let old = "SELECT EXISTS (SELECT 1 FROM transfers WHERE began_s < ?1)";
-            if self.connection.query_row(old, [before], |row| row.get(0)).map_err(failed)? {
+            let old = format!("SELECT EXISTS (SELECT 1 FROM transfers WHERE {REMOVABLE})");
+            if self.connection.query_row(&old, [before, now_s() - RUNNING_S], |row| row.get(0)).map_err(failed)? {
                 return Ok(Surplus::Old(before));
             }
         }
@@ -103,12 +126,17 @@ impl History {
         Ok(if beyond == Some(true) { Surplus::Any } else { Surplus::None })
     }
 
-    /// Bytes of the pages in use.
+    /// Bytes of the pages in use, but for those of imported rows, which go only when they are told to.
     fn used_bytes(&self) -> rusqlite::Result<u64> {
         let pragma = |name| self.connection.pragma_query_value(None, name, |row| row.get::<_, u64>(0));
-        Ok(pragma("page_count")?.saturating_sub(pragma("freelist_count")?) * pragma("page_size")?)
+        let used = pragma("page_count")?.saturating_sub(pragma("freelist_count")?) * pragma("page_size")?;
+        let imported: u64 = self.connection.query_row("SELECT COALESCE(MAX(rowid), 0) FROM imported", [], |row| row.get(0))?;
+        Ok(used.saturating_sub(imported * IMPORTED_BYTES))
     }
 }
+
+/// Transfers that began before the first moment and run no more, as far as the second tells.
+const REMOVABLE: &str = "began_s < ?1 AND (outcome <> 'unfinished' OR began_s < ?2)";
 
 /// Which transfers are to go next.
 enum Surplus {
@@ -119,8 +147,9 @@ enum Surplus {
     Any,
 }
 
-/// Removes some of the oldest transfers that began before a moment, and returns how many.
-fn remove(connection: &Connection, before: f64) -> rusqlite::Result<u64> {
-    let oldest = "DELETE FROM transfers WHERE id IN (SELECT id FROM transfers WHERE began_s < ?1 ORDER BY began_s LIMIT ?2)";
-    connection.execute(oldest, params![before, AT_ONCE]).map(|removed| removed as u64)
+/// Removes so many of the oldest transfers that began before a moment, and returns how many there were.
+fn remove(connection: &Connection, before: f64, most: u64) -> rusqlite::Result<u64> {
+    let oldest =
+        format!("DELETE FROM transfers WHERE id IN (SELECT id FROM transfers WHERE {REMOVABLE} ORDER BY began_s LIMIT ?3)");
+    connection.execute(&oldest, params![before, now_s() - RUNNING_S, most]).map(|removed| removed as u64)
 }

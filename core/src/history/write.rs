@@ -46,7 +46,7 @@ impl History {
             connection.execute(
                 BEGIN,
                 params![
-                    now_s(),
+                    beginning.began_s,
                     env!("CARGO_PKG_VERSION"),
                     beginning.source,
                     beginning.destination,
@@ -114,8 +114,8 @@ fn interval(insert: &mut rusqlite::Statement<'_>, transfer: i64, number: u64, ro
         busy.write,
         sampled.rtt_ms.map(|rtt_ms| rtt_ms / 1000.0),
         sampled.loss,
-        sampled.totals.files_done,
-        sampled.totals.bytes_verified,
+        whole(sampled.totals.files_done),
+        whole(sampled.totals.bytes_verified),
         sampled.bottleneck.map(word),
     ])?;
     Ok(())
@@ -150,10 +150,10 @@ fn end(connection: &Connection, transfer: i64, ending: &Ending) -> rusqlite::Res
         END,
         named_params! {
             ":id": transfer, ":ended_s": now_s(), ":outcome": outcome, ":error": error, ":elapsed_s": totals.elapsed_s,
-            ":files_done": totals.files_done, ":files_skipped": totals.files_skipped, ":others_done": totals.others_done,
-            ":failed": totals.failed, ":removed": totals.removed, ":bytes_done": totals.bytes_done,
-            ":bytes_skipped": totals.bytes_skipped, ":bytes_resumed": totals.bytes_resumed, ":bytes_sent": totals.bytes_sent,
-            ":bytes_verified": totals.bytes_verified, ":retries": totals.retries,
+            ":files_done": whole(totals.files_done), ":files_skipped": whole(totals.files_skipped), ":others_done": whole(totals.others_done),
+            ":failed": whole(totals.failed), ":removed": whole(totals.removed), ":bytes_done": whole(totals.bytes_done),
+            ":bytes_skipped": whole(totals.bytes_skipped), ":bytes_resumed": whole(totals.bytes_resumed), ":bytes_sent": whole(totals.bytes_sent),
+            ":bytes_verified": whole(totals.bytes_verified), ":retries": whole(totals.retries),
             ":bottleneck": ending.bottleneck.map(word), ":rate_limited": ending.rate_limited,
         },
     )?;
@@ -164,8 +164,13 @@ fn end(connection: &Connection, transfer: i64, ending: &Ending) -> rusqlite::Res
 fn listed(connection: &Connection, transfer: i64, listed: &Listed) -> rusqlite::Result<()> {
     let classes: Vec<(u8, u64, u64)> = listed.classes.iter().map(|class| (class.exponent, class.files, class.bytes)).collect();
     let classes = serde_json::to_string(&classes).unwrap_or_default();
-    connection.execute(LISTED, params![transfer, listed.files(), listed.bytes(), listed.complete, classes])?;
+    connection.execute(LISTED, params![transfer, whole(listed.files()), whole(listed.bytes()), listed.complete, classes])?;
     Ok(())
+}
+
+/// A number as the database can hold it; what a peer has told may be larger.
+fn whole(number: impl Into<u64>) -> i64 {
+    i64::try_from(number.into()).unwrap_or(i64::MAX)
 }
 
 /// A limit as it is kept: none is NULL.
