@@ -7,14 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from edt._edt import AsmSearch
 from edt.learning import Entries, Knowledge, Options
 from edt.learning.clusters import partition
-from edt.learning.entries import FEATURES
-from edt.learning.knowledge import Cluster
-from edt.learning.learn import grown, scaled
+from edt.learning.learn import SCALES, grown, nothing
 from gridftp_logs import Pass, Setting
 
 MEASURED = Options(grid="measured")
@@ -67,7 +63,7 @@ class Archive:
         self.options = options
         self.parts = {each.number: entries_of([each]) for each in passes}
         every = Entries.joined(self.parts.values())
-        found = partition(scaled(every), options.most_clusters, options.seed)
+        found = partition(every.features / SCALES, options.most_clusters, options.seed)
         # Each pass is one session, and they are numbered in the order in which they were joined.
         labels = dict(zip(every.session.tolist(), found.labels.tolist(), strict=True))
         self.cluster = {number: labels[index] for index, number in enumerate(self.parts)}
@@ -75,12 +71,11 @@ class Archive:
 
     def knowledge(self, known: Sequence[Pass]) -> Knowledge:
         """What some passes teach."""
-        empty = Cluster(np.zeros(len(FEATURES)), np.full(len(FEATURES), np.nan), 0.0, [])
         clusters = []
         for label in range(self.count):
             parts = [self.parts[each.number] for each in known if self.cluster[each.number] == label]
             if parts:
-                clusters.append(grown(empty, Entries.joined(parts), self.options))
+                clusters.append(grown(nothing(), Entries.joined(parts), self.options))
         return Knowledge(self.options, clusters)
 
     def of_its_kind(self, held: Pass, known: Sequence[Pass]) -> list[Pass]:

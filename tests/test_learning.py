@@ -19,7 +19,7 @@ from scipy.integrate import trapezoid
 
 import edt
 from edt._edt import AsmSearch
-from edt.learning import NO_LIMIT, Entries, Knowledge, Options, learn, logs, splines
+from edt.learning import NO_LIMIT, Entries, Knowledge, Options, learn, logs, own, splines
 from edt.learning.cells import Cells
 from edt.learning.clusters import partition
 from edt.learning.entries import Ints, levels
@@ -112,6 +112,15 @@ def test_transfers_that_are_alike_are_one_kind() -> None:
     assert partition(points, 16, 0).labels.max() == 0
     assert partition(np.zeros((5, 2)), 16, 0).labels.tolist() == [0] * 5
     assert partition(np.array([[0.0], [0.0], [9.0]]), 16, 0).labels.max() == 1
+
+
+def test_what_is_not_known_of_some_keeps_them_apart() -> None:
+    known, unknown = log(), {**log(began_s=DAY_S), "bandwidth": [math.nan] * 125}
+    clusters = learn(entries(known, unknown)).clusters
+    assert sorted(bool(np.isnan(cluster.mean[0])) for cluster in clusters) == [False, True]
+    content = learn(entries(unknown)).to_bytes()
+    assert AsmSearch(content, features(1e6)).distance < 0.5
+    assert AsmSearch(content, {**features(1e6), "bandwidth": 1e9}).distance == pytest.approx(1.0, abs=0.1)
 
 
 def test_statistics_can_be_added_up_without_the_entries() -> None:
@@ -417,6 +426,28 @@ def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
     ended = learned_by_command("none.csv", data=tmp_path)
     assert ended.returncode == 2
     assert "none.csv" in ended.stderr
+
+
+def test_own_transfers_are_learned_from_and_only_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDT_DATA_DIR", str(tmp_path))
+    monkeypatch.delenv("EDT_HISTORY", raising=False)
+    for streams in (1, 2, 3):
+        edt.copy("zero:40x32MiB", "null:", optimizer="fixed", concurrency=streams, interval=0.05)
+    edt.copy("zero:4x8MiB", "null:", optimizer="fixed", concurrency=4, interval=0.05, limit_rate="200MB")
+    found = own.transfers(-math.inf)
+    assert len(found) >= 6
+    assert set(map(tuple, found.settings.tolist())) == {(NO_LIMIT, streams, NO_LIMIT) for streams in (1, 2, 3)}
+    assert 2.0 ** found.features[0, 2:] == pytest.approx([32 * 2**20, 40])
+    assert len(own.transfers(float(found.began_s[-1]))) == 0
+    (tmp_path / "log.csv").write_text(csv(log()))
+    edt.history.import_csv(tmp_path / "log.csv")
+    for new in (len(found) + 125, 0):
+        ended = learned_by_command("--json", data=tmp_path)
+        assert ended.returncode == 0, ended.stderr
+        report = json.loads(ended.stdout)
+        assert report["new_entries"] == new
+        assert len(report["clusters"]) == 2
+    assert edt.copy("zero:8x32MiB", "null:", optimizer="asm", interval=0.05).totals.files_done == 8
 
 
 def test_a_transfer_is_steered_by_what_was_learned(tmp_path: Path) -> None:

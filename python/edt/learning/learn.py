@@ -17,6 +17,9 @@ from edt.learning.options import Options
 
 SCALES = np.array(list(FEATURES.values()))
 
+UNSURE = 1.0
+"""The difference, in scales, to a cluster of which a feature is not known."""
+
 NEAR = 1.0
 """Entries within this distance of a cluster, in scales, belong to it; further ones do if others of it lie as far."""
 
@@ -39,21 +42,24 @@ def learn(
     labels = assigned(entries, clusters)
     for label in range(len(clusters)):
         clusters[label] = grown(clusters[label], entries.chosen(np.flatnonzero(labels == label)), known.options)
-    new = entries.chosen(np.flatnonzero(labels < 0))
-    if len(new):
-        parts = partition(scaled(new), known.options.most_clusters, known.options.seed).labels
-        empty = Cluster(np.zeros(len(FEATURES)), np.full(len(FEATURES), np.nan), 0.0, [])
-        members = [np.flatnonzero(parts == part) for part in range(int(parts.max()) + 1)]
-        clusters += [grown(empty, new.chosen(which), known.options) for which in members]
+    new = kinds(entries.chosen(np.flatnonzero(labels < 0)), known.options)
+    clusters += [grown(nothing(), part, known.options) for part in new]
     return replace(known, clusters=clusters, logs=noted(known, log, entries))
 
 
-def scaled(entries: Entries) -> Floats:
-    """[entries, features] in scales; what is not known counts as the mean of what is."""
-    features = entries.features
-    known = np.isfinite(features)
-    means = np.where(known, features, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    found: Floats = np.where(known, features, means) / SCALES
+def nothing() -> Cluster:
+    """A cluster without entries."""
+    return Cluster(np.zeros(len(FEATURES)), np.full(len(FEATURES), np.nan), 0.0, [])
+
+
+def kinds(entries: Entries, options: Options) -> list[Entries]:
+    """The entries in clusters; those of which different features are known are of different ones."""
+    found = []
+    known = np.isfinite(entries.features)
+    for mask in np.unique(known, axis=0):
+        part = entries.chosen(np.flatnonzero((known == mask).all(axis=1)))
+        labels = partition((part.features / SCALES)[:, mask], options.most_clusters, options.seed).labels
+        found += [part.chosen(np.flatnonzero(labels == label)) for label in range(int(labels.max()) + 1)]
     return found
 
 
@@ -68,8 +74,9 @@ def assigned(entries: Entries, clusters: list[Cluster]) -> Ints:
 
 
 def distance(entries: Entries, centroid: Floats) -> Floats:
-    """[entries]: how far each is from a centroid, by what is known of both."""
-    difference = np.nan_to_num((entries.features - centroid) / SCALES)
+    """[entries]: how far each is from a centroid, by what is known of the entry, as the core has it."""
+    difference = np.where(np.isfinite(centroid), (entries.features - centroid) / SCALES, UNSURE)
+    difference = np.where(np.isfinite(entries.features), difference, 0.0)
     found: Floats = np.sqrt((difference**2).sum(axis=1))
     return found
 

@@ -35,6 +35,8 @@ def transfers(after_s: float) -> Entries:
     intervals = columns(history.intervals(), (*OF_INTERVALS, *RATES))
     of = np.searchsorted(every["id"], intervals["transfer"])
     found = {name: every[name][of] for name in ("source", "destination", "bandwidth", "rtt_s")}
+    # Without a network between there is no round trip to speak of, and the core takes it so too.
+    found["rtt_s"] = np.nan_to_num(found["rtt_s"], nan=0.0)
     found["began_s"] = every["began_s"][of] + intervals["elapsed_s"] - intervals["interval_s"]
     found["files"] = known_or(every["listed_files"], every["files_done"])[of]
     found["bytes"] = known_or(every["listed_bytes"], every["bytes_done"])[of]

@@ -15,6 +15,9 @@ const FORMAT: u32 = 1;
 /// What a file says that it is.
 const KIND: &str = "asm";
 
+/// The difference, in scales, to a cluster of which a feature is not known.
+const UNSURE: f64 = 1.0;
+
 const HINT: &str = "make it with `edt learn`, which learns from the history or from logs";
 
 /// What was learned of past transfers.
@@ -88,8 +91,8 @@ impl Knowledge {
         &self.clusters
     }
 
-    /// The cluster whose centroid is nearest to a transfer, by what is known of both, and the distance; with nothing known, the
-    /// largest.
+    /// The cluster whose centroid is nearest to a transfer, by what is known of the transfer, and the distance; with nothing known,
+    /// the largest.
     pub fn nearest(&self, features: &Features) -> (usize, f64) {
         let distances = self.clusters.iter().map(|cluster| self.distance(cluster, features));
         let nearest = distances.enumerate().min_by(|(a, near), (b, far)| {
@@ -103,7 +106,7 @@ impl Knowledge {
     pub(super) fn distance(&self, cluster: &Cluster, features: &Features) -> f64 {
         let difference = |(feature, centre): (&Scale, &Option<f64>)| {
             let own = features.logarithm(feature.name)?;
-            centre.map(|centre| (own - centre) / feature.scale)
+            Some(centre.map_or(UNSURE, |centre| (own - centre) / feature.scale))
         };
         let differences = self.scales.iter().zip(&cluster.centroid).filter_map(difference);
         differences.map(|difference| difference.powi(2)).sum::<f64>().sqrt()
@@ -207,6 +210,9 @@ mod tests {
         assert_eq!(found(Some(31_250), None).0, 0);
         assert_eq!(found(None, Some(1e9)).0, 1);
         assert_eq!(found(None, None).0, 1, "with nothing known, the largest");
+        let unsure = Knowledge::parse(KNOWLEDGE.replace("[-5.0, 20.0]", "[null, 20.0]").as_bytes()).unwrap();
+        let mebibytes = Features { rtt: Some(Duration::from_millis(1)), mean_size: Some(1_048_576.0), ..Features::default() };
+        assert_eq!(unsure.nearest(&mebibytes), (0, UNSURE));
         let (cluster, distance) = found(Some(125_000), Some(1_048_576.0));
         assert_eq!(cluster, 0);
         assert!((distance - 4.0).abs() < 1e-9, "two octaves of half an octave each: {distance}");

@@ -64,7 +64,8 @@ impl Asm {
     /// Fails, with what to do, if there is none, or if it is broken, newer than this program or without transfers.
     pub fn new(setup: &Setup<'_>) -> Result<Self> {
         let knowledge = Knowledge::parse(setup.knowledge.ok_or_else(missing)?)?;
-        let features = Features { rtt: setup.rtt, ..Features::default() };
+        // Without a network between there is no round trip to speak of.
+        let features = Features { rtt: Some(setup.rtt.unwrap_or_default()), ..Features::default() };
         let (cluster, _) = knowledge.nearest(&features);
         let search = Search::new(&knowledge.clusters()[cluster]);
         let bounds = Bounds { streams: u16::MAX, parallelism: u16::MAX, pipelining: u16::MAX };
@@ -87,7 +88,6 @@ impl Asm {
 
     /// Takes note of the files that were listed; answers why, where they make another cluster the nearest.
     fn recognise(&mut self, observation: &Observation) -> Option<String> {
-        self.features.rtt = self.features.rtt.or(observation.rtt);
         let listed = &observation.listed;
         if listed.files() == 0 {
             return None;
@@ -292,11 +292,16 @@ mod tests {
     }
 
     #[test]
-    fn the_files_decide_where_the_round_trip_is_not_known() {
-        let found = trace(None, 64, &[free, free, free]);
+    fn the_files_are_known_once_they_are_listed() {
+        // Nearer to the path with files of 1 GiB, and far from both.
+        let found = trace(Some(Duration::from_micros(3_906)), 64, &times(3, free));
         let expected = [
             (16, "the best under the median load (0 %) of 1 known"),
-            (4, "the files are more like those of other past transfers: the best under the median load (50 %) of 3 known"),
+            (
+                4,
+                "the files are more like those of other past transfers, which do not resemble these much: the best under the median \
+                 load (50 %) of 3 known",
+            ),
             (4, "waiting for the throughput to settle"),
             (4, "-1 % against the prediction, as the load of 50 % has it: staying"),
         ];
