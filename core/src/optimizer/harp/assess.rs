@@ -66,12 +66,18 @@ pub struct Choice {
 /// All groups of a history, oldest first, with at most `limit` files in flight.
 pub fn assessed(history: &[Past], limit: u16) -> Vec<Assessed> {
     let all: Vec<usize> = (0..history.len()).collect();
+    let fastest = fastest(history);
     let assess = |group: Group| {
-        let class = Task::of(&history[group.indices[0]]).class;
+        let class = Task::of(&history[group.indices[0]], fastest).class;
         let model = Model::of(&group, limit).map(|model| told(&group.rows, &model));
         Assessed { class, rows: group.indices, model }
     };
     groups(history, &all).into_iter().map(assess).collect()
+}
+
+/// The bandwidth of transfers of which nobody knew it.
+fn fastest(history: &[Past]) -> f64 {
+    history.iter().map(|past| past.goodput).fold(0.0, f64::max)
 }
 
 fn told(rows: &[Measured], model: &Model) -> Told {
@@ -111,7 +117,7 @@ pub fn globally(history: &[Past], degree: u8) -> Global {
 
 /// What is chosen for a transfer of which `sample` is a part, from a history that may know it or not; `None` without models.
 pub fn chosen(history: &[Past], sample: &Past, limit: u16) -> Option<Choice> {
-    let models = Models::learned(history, &Task::of(sample), limit);
+    let models = Models::learned(history, &Task::of(sample, fastest(history)), limit);
     let estimate = models.estimate(Measured { at: parameters(sample), throughput: sample.goodput })?;
     Some(Choice { relaxed: estimate.relaxed, best: estimate.best, throughput: estimate.throughput, models: models.count() })
 }

@@ -79,7 +79,7 @@ impl Cluster {
     /// The parameters that need no history [HARP §2, its reference 20].
     pub(super) fn heuristic(&self, path: &Path, policy: &Policy) -> Setting {
         let buffer = path.buffer.unwrap_or(TCP_BUFFER);
-        parameters((path.bdp(), buffer), (self.files, self.mean_size().max(1.0)), policy.limit.network.max(1))
+        parameters((path.under_way(), buffer), (self.files, self.mean_size().max(1.0)), policy.limit.network.max(1))
     }
 }
 
@@ -103,7 +103,7 @@ mod tests {
 
     /// The path of the paper's tests over a wide area: 10 Gbit/s, 40 ms, buffers of 32 MB.
     fn wide() -> Path {
-        Path { bandwidth: 1.25e9, rtt_s: 0.04, buffer: Some(32e6) }
+        Path { bandwidth: 1.25e9, carried: 1.25e9, rtt_s: 0.04, buffer: Some(32e6) }
     }
 
     #[test]

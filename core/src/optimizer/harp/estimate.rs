@@ -36,7 +36,7 @@ pub(super) struct Estimate {
 impl Models {
     /// Learns from the past transfers that are most like the task, with at most `limit` files in flight.
     pub(super) fn learned(history: &[Past], task: &Task, limit: u16) -> Self {
-        let tasks: Vec<Task> = history.iter().map(Task::of).collect();
+        let tasks: Vec<Task> = history.iter().map(|past| Task::of(past, task.path.bandwidth)).collect();
         let rows = similar(&tasks, task);
         let models = groups(history, &rows).iter().filter_map(|group| Model::of(group, limit)).collect();
         Self { models, near: NEAR * task.path.bandwidth }
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn one_pass_by_itself_is_what_is_estimated() {
         let history = pass(&past(), 0.0, hill(16.0, 1e6));
-        let models = Models::learned(&history, &Task::of(&past()), 64);
+        let models = Models::learned(&history, &Task::of(&past(), 1.25e9), 64);
         assert_eq!(models.count(), 1);
         let found = models.estimate(Measured { at: [4.0, 1.0, 1.0], throughput: 1.0 }).unwrap();
         assert!(is_near(found.best[0], 16.0), "{found:?}");
@@ -108,7 +108,7 @@ mod tests {
     fn the_pass_that_met_the_load_of_the_sample_weighs_more() {
         let mut history = pass(&past(), 0.0, hill(16.0, 1e6));
         history.extend(pass(&past(), DAY_S, hill(12.0, 0.25e6)));
-        let models = Models::learned(&history, &Task::of(&past()), 64);
+        let models = Models::learned(&history, &Task::of(&past(), 1.25e9), 64);
         assert_eq!(models.count(), 2);
         let light = models.estimate(Measured { at: [8.0, 1.0, 1.0], throughput: 330e6 }).unwrap();
         // It has twice the weight of the other: (2 * 16 + 12) / 3.
@@ -120,15 +120,16 @@ mod tests {
     #[test]
     fn what_no_model_knows_of_is_told() {
         let history: Vec<_> = pass(&past(), 0.0, hill(16.0, 1e6)).into_iter().filter(|row| row.parallelism == 4).collect();
-        let found =
-            Models::learned(&history, &Task::of(&past()), 64).estimate(Measured { at: [4.0; 3], throughput: 1.0 }).unwrap();
+        let found = Models::learned(&history, &Task::of(&past(), 1.25e9), 64)
+            .estimate(Measured { at: [4.0; 3], throughput: 1.0 })
+            .unwrap();
         assert_eq!(found.known, [true, false, true]);
         assert_eq!(found.relaxed.map(f64::round).as_slice(), [6.0, 4.0, 1.0].as_slice());
     }
 
     #[test]
     fn without_a_model_there_is_no_estimate() {
-        let models = Models::learned(&[past()], &Task::of(&past()), 64);
+        let models = Models::learned(&[past()], &Task::of(&past(), 1.25e9), 64);
         assert_eq!(models.count(), 0);
         assert_eq!(models.estimate(Measured { at: [1.0; 3], throughput: 1.0 }), None);
     }

@@ -125,7 +125,7 @@ impl Harp {
         let known = self.path.filter(|_| rtt == self.rtt);
         let mut path = known.unwrap_or_else(|| Path::known(&self.history, rtt.unwrap_or_default().as_secs_f64()));
         self.fastest = self.fastest.max(utility::arrived(observation));
-        path.carried(self.fastest);
+        path.carries(self.fastest);
         (self.rtt, self.path) = (rtt, Some(path));
         path
     }

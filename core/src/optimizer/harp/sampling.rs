@@ -21,6 +21,7 @@ pub(super) struct Monitor {
     seconds: f64,
     bytes: f64,
     stream_seconds: f64,
+    limits: (u16, u16),
 }
 
 /// One monitor interval.
@@ -30,6 +31,8 @@ pub(super) struct Interval {
     pub(super) throughput: f64,
     /// Streams that ran, on average.
     pub(super) streams: f64,
+    /// Most chunks of one file in flight, and most of a stream without an answer, that were in force at its end.
+    pub(super) limits: (u16, u16),
 }
 
 impl Monitor {
@@ -39,11 +42,12 @@ impl Monitor {
         self.seconds += seconds;
         self.bytes += utility::arrived(observation) * seconds;
         self.stream_seconds += f64::from(observation.applied.concurrency.network) * seconds;
+        self.limits = (observation.applied.parallelism, observation.applied.pipelining);
         if self.seconds < NEARLY * INTERVAL_S {
             return None;
         }
-        let Self { seconds, bytes, stream_seconds } = std::mem::take(self);
-        Some(Interval { throughput: bytes / seconds, streams: stream_seconds / seconds })
+        let Self { seconds, bytes, stream_seconds, limits } = std::mem::take(self);
+        Some(Interval { throughput: bytes / seconds, streams: stream_seconds / seconds, limits })
     }
 }
 
@@ -74,14 +78,18 @@ mod tests {
     #[test]
     fn observations_are_gathered_to_three_seconds() {
         let mut monitor = Monitor::default();
-        let observed = |throughput, streams| Observation::of_a_test(Decision::uniform(streams, ""), throughput, 64);
+        let limits = (3, 5);
+        let observed = |throughput, streams| {
+            let applied = Decision { parallelism: 3, pipelining: 5, ..Decision::uniform(streams, "") };
+            Observation::of_a_test(applied, throughput, 64)
+        };
         assert_eq!(monitor.add(&observed(10.0, 4)), None);
         assert_eq!(monitor.add(&observed(20.0, 4)), None);
-        assert_eq!(monitor.add(&observed(60.0, 7)), Some(Interval { throughput: 30.0, streams: 5.0 }));
+        assert_eq!(monitor.add(&observed(60.0, 7)), Some(Interval { throughput: 30.0, streams: 5.0, limits }));
         assert_eq!(monitor.add(&observed(60.0, 7)), None, "the next one begins anew");
         let mut long = observed(8.0, 2);
         long.interval = Duration::from_secs(5);
-        assert_eq!(Monitor::default().add(&long), Some(Interval { throughput: 8.0, streams: 2.0 }));
+        assert_eq!(Monitor::default().add(&long), Some(Interval { throughput: 8.0, streams: 2.0, limits }));
     }
 
     fn sampled(throughputs: &[f64]) -> Vec<Option<f64>> {

@@ -30,10 +30,11 @@ pub(super) struct Task {
 type Features = [Option<f64>; FEATURES];
 
 impl Task {
-    /// A past transfer as a task.
-    pub(super) fn of(past: &Past) -> Self {
+    /// A past transfer as a task, over a link of `bandwidth` if nobody knew it.
+    pub(super) fn of(past: &Past, bandwidth: f64) -> Self {
         let path = Path {
-            bandwidth: past.bandwidth.unwrap_or(past.goodput),
+            bandwidth: past.bandwidth.unwrap_or(bandwidth),
+            carried: past.goodput,
             rtt_s: past.rtt_s.unwrap_or(0.0),
             buffer: past.tcp_buffer.filter(|buffer| *buffer > 0.0),
         };
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
 
     fn task(class: Class, size: f64, rtt_s: f64) -> Task {
-        Task { path: Path { bandwidth: 1.25e9, rtt_s, buffer: Some(32e6) }, class, size, files: 100 }
+        Task { path: Path { bandwidth: 1.25e9, carried: 1e8, rtt_s, buffer: Some(32e6) }, class, size, files: 100 }
     }
 
     fn similarity(a: &Task, b: &Task) -> f64 {

@@ -81,11 +81,11 @@ fn it_samples_with_the_heuristic_takes_what_history_says_and_follows_the_load() 
     let history = two_loads();
     let mut trace = Trace::begin(Harp::new(&setup(&history, 40)), files(&[(10_000, MB)]), 32);
     assert_eq!(trace.decided.concurrency, PerStage::all(16));
-    // 50 MB under way are 50 files, of which the policy permits 32.
-    assert_eq!(trace.seconds(6, light), [(32, 1, 50); 6]);
-    assert_eq!(trace.decided.reason, "measuring: tiny 32 x 1 pipelining 50");
+    // 400 MB/s for 40 ms are 16 files.
+    assert_eq!(trace.seconds(6, light), [(16, 1, 16); 6]);
+    assert_eq!(trace.decided.reason, "measuring: tiny 16 x 1 pipelining 16");
     assert_eq!(trace.seconds(1, light), [(7, 1, 1)]);
-    assert_eq!(trace.decided.reason, "2 models changed parameters after 144.0 MB/s: tiny 7 x 1 pipelining 1");
+    assert_eq!(trace.decided.reason, "2 models changed parameters after 400.0 MB/s: tiny 7 x 1 pipelining 1");
     assert_eq!(trace.seconds(6, light), [(7, 1, 1); 6]);
     // Four intervals of three seconds.
     assert_eq!(trace.seconds(11, heavy), [(7, 1, 1); 11]);
@@ -123,8 +123,8 @@ fn clusters_share_the_channels_by_what_they_need() {
     }));
     let listed = files(&[(10_000, MB), (10, 3000 * MB)]);
     let mut trace = Trace::begin(Harp::new(&setup(&history, 40)), listed, 64);
-    // By size, tiny files get 12.5 of the 50 channels that they ask for, and large ones their two, of two buffers each.
-    assert_eq!(trace.seconds(6, |streams| 50e6 * streams), [(16, 2, 50); 6]);
+    // 900 MB/s for 40 ms are 36 files of 1 MB: by size, tiny ones get 9 of 36 channels, and large ones their two, of two buffers each.
+    assert_eq!(trace.seconds(6, |streams| 50e6 * streams), [(13, 2, 36); 6]);
     // 10 GB of 175 MB/s and 30 GB of 512.5 MB/s a channel are about as much time: 2.96 and 3.04 of the 6 channels, of which two ask for 2.
     assert_eq!(trace.seconds(20, |streams| 50e6 * streams), [(6, 2, 1); 20]);
     assert!(trace.decided.reason.ends_with("tiny 2 x 1 pipelining 1, large 2 x 2 pipelining 1"), "{}", trace.decided.reason);
@@ -153,7 +153,7 @@ fn where_little_is_left_the_heuristic_stays() {
     let mut trace = Trace::begin(Harp::new(&setup(&history, 40)), listed, 32);
     trace.bytes_left = Some(5900 * MB);
     // 15 s of light(16) = 400 MB/s are 6 GB.
-    assert_eq!(trace.seconds(31, light), [(32, 1, 50); 31]);
+    assert_eq!(trace.seconds(31, light), [(16, 1, 16); 31]);
     assert!(trace.decided.reason.starts_with("too little is left"), "{}", trace.decided.reason);
 }
 
@@ -163,10 +163,10 @@ fn files_that_are_listed_later_begin_with_the_heuristic_and_are_estimated_next()
     let mut trace = Trace::begin(Harp::new(&setup(&history, 40)), Listed::default(), 32);
     assert_eq!(trace.seconds(3, light), [(16, u16::MAX, u16::MAX); 3]);
     trace.listed = files(&[(4, 3000 * MB)]);
-    assert_eq!(trace.seconds(1, light), [(4, 2, 1)]);
-    // By size, tiny files get 14.5 of 32 channels, and large ones their two, of two buffers each.
+    assert_eq!(trace.seconds(1, light), [(2, 1, 1)]);
+    // By size, tiny files get 7.3 of 16 channels, and large ones their two.
     trace.listed = files(&[(10_000, MB), (4, 3000 * MB)]);
-    assert_eq!(trace.seconds(1, light), [(18, 2, 50)]);
+    assert_eq!(trace.seconds(1, light), [(9, 1, 16)]);
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn what_cannot_be_measured_changes_nothing_and_a_lower_limit_holds_at_once() {
     let history = two_loads();
     let mut trace = Trace::begin(Harp::new(&setup(&history, 40)), files(&[(10_000, MB)]), 32);
     trace.seconds(2, light);
-    assert_eq!(trace.seconds(9, |_| f64::NAN), [(32, 1, 50); 9]);
+    assert_eq!(trace.seconds(9, |_| f64::NAN), [(16, 1, 16); 9]);
     trace.policy.limit = PerStage::all(5);
     trace.policy.pipelining = 3;
     assert_eq!(trace.seconds(1, light), [(5, 1, 3)]);

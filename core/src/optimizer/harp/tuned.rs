@@ -66,14 +66,21 @@ impl Tuned {
     }
 
     /// Its part of a monitor interval, by its share of the streams that were asked for: edt measures one throughput for all clusters.
-    /// Where other than these ran, its channels were as many more or less.
+    ///
+    /// Where more or fewer streams ran, so did its channels. Where the guard lifted the limits, there is a stream for each file as long as
+    /// there are files enough, and then more for each, which is how the history counts transfers without limits.
     pub(super) fn sample(&self, interval: &Interval, asked: u32, policy: &Policy) -> Measured {
-        let asked = f64::from(asked.max(1));
-        let streams = f64::from(self.streams(policy));
-        let Setting { parallelism, pipelining, .. } = self.chosen.setting;
-        let channels = f64::from(self.channels) * interval.streams / asked;
-        let at: Point = [channels, f64::from(parallelism.min(policy.parallelism).max(1)), f64::from(pipelining)];
-        Measured { at, throughput: interval.throughput * streams / asked }
+        let share = f64::from(self.streams(policy)) / f64::from(asked.max(1));
+        // What did not run at all cannot be divided by.
+        let streams = (interval.streams * share).max(0.01);
+        let (limits, setting) = (self.chosen.limits, self.chosen.setting);
+        let lifted = interval.limits.0 > limits.0;
+        let most = f64::from(if lifted { self.cluster.most_concurrency() } else { u16::MAX });
+        let parallelism = if lifted { 1.0 } else { f64::from(setting.parallelism.min(policy.parallelism).max(1)) };
+        let channels = (streams / parallelism).min(most);
+        let pipelining = if interval.limits.1 > limits.1 { interval.limits.1 } else { setting.pipelining };
+        let at: Point = [channels, streams / channels, f64::from(pipelining)];
+        Measured { at, throughput: interval.throughput * share }
     }
 
     /// Asks the models what they make of a sample; true if the parameters change.
@@ -140,7 +147,7 @@ mod tests {
     const CLUSTER: Cluster = Cluster { class: Class::Tiny, files: 100, bytes: 100_000_000 };
 
     fn path() -> Path {
-        Path { bandwidth: 1.25e9, rtt_s: 0.04, buffer: Some(32e6) }
+        Path { bandwidth: 1.25e9, carried: 1.25e9, rtt_s: 0.04, buffer: Some(32e6) }
     }
 
     fn policy() -> Policy {
@@ -160,11 +167,17 @@ mod tests {
         let policy = policy();
         let mut tuned = Tuned::begun(CLUSTER, &path(), &policy, 1.0);
         tuned.chosen.setting = Setting::new(10, 3, 5);
+        tuned.chosen.limits = (3, 5);
         tuned.channels = 4;
         assert_eq!(tuned.streams(&policy), 12);
-        let sample = tuned.sample(&Interval { throughput: 800.0, streams: 24.0 }, 48, &policy);
+        let interval = Interval { throughput: 800.0, streams: 24.0, limits: (3, 5) };
+        let sample = tuned.sample(&interval, 48, &policy);
         assert_eq!(sample.at.as_slice(), [2.0, 3.0, 5.0].as_slice(), "half of the streams ran");
         assert!((sample.throughput - 200.0).abs() < 1e-9);
+        let lifted = Interval { limits: (u16::MAX, u16::MAX), ..interval };
+        assert_eq!(tuned.sample(&lifted, 48, &policy).at.as_slice(), [6.0, 1.0, 65_535.0].as_slice());
+        tuned.cluster.files = 4;
+        assert_eq!(tuned.sample(&lifted, 48, &policy).at.as_slice(), [4.0, 1.5, 65_535.0].as_slice());
         let narrow = Policy { parallelism: 1, ..policy };
         assert_eq!(tuned.streams(&narrow), 4);
     }
@@ -184,11 +197,11 @@ mod tests {
 
     #[test]
     fn without_history_the_heuristic_follows_what_becomes_known_of_the_path() {
-        let mut slow = Path { bandwidth: 25e6, buffer: None, ..path() };
+        let mut slow = Path { bandwidth: 25e6, carried: 25e6, buffer: None, ..path() };
         let mut tuned = Tuned::begun(CLUSTER, &slow, &policy(), 1.0);
         assert_eq!(tuned.chosen.setting, Setting::new(2, 1, 1), "1 MB under way are one file of 1 MB");
         assert!(!tuned.judge(&[], &slow, measured(25e6), &policy()));
-        slow.carried(250e6);
+        slow.carries(250e6);
         let answers = [0; 4].map(|_| tuned.judge(&[], &slow, measured(250e6), &policy()));
         assert_eq!(answers, [false, false, false, true]);
         assert_eq!(tuned.chosen.setting, Setting::new(10, 1, 10));
