@@ -17,7 +17,9 @@ pytest.importorskip("sklearn", reason="learning needs scikit-learn: pip install 
 import numpy as np
 from scipy.integrate import trapezoid
 
+import bench
 import edt
+import gridftp_logs
 from edt._edt import AsmSearch
 from edt.learning import NO_LIMIT, Entries, Knowledge, Options, learn, logs, own, splines
 from edt.learning.cells import Cells
@@ -28,6 +30,7 @@ from edt.learning.loads import folded, passes, split
 from edt.learning.maxima import local_maxima
 from edt.learning.sampling import separating
 from edt.learning.surfaces import surfaces
+from experiments import logs_asm
 
 POWERS = (1, 2, 4, 8, 16)
 Throughput = Callable[[int, int, int], float]
@@ -360,6 +363,14 @@ def test_the_core_finds_the_load_and_keeps_within_a_limit() -> None:
         search.best(9)
     with pytest.raises(edt.InvalidInputError, match="knows no transfers"):
         AsmSearch(json.dumps({**json.loads(content), "clusters": []}).encode(), {})
+
+
+def test_passes_of_real_logs_go_as_predicted() -> None:
+    if reason := gridftp_logs.missing():
+        pytest.skip(f"there is no {reason}")
+    (found,) = logs_asm.run(bench.Options(quick=True))
+    assert [figure.what for figure in found.figures if figure.passed is False] == []
+    assert sum(figure.passed is True for figure in found.figures) == 3
 
 
 CSV = """# a tool's log
