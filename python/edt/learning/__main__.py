@@ -16,7 +16,7 @@ if missing := [name for name in ("numpy", "pyarrow", "scipy", "sklearn") if find
 from edt import history
 from edt.learning import logs, own
 from edt.learning.entries import Entries
-from edt.learning.knowledge import Knowledge
+from edt.learning.knowledge import Knowledge, Log
 from edt.learning.learn import learn
 from edt.learning.options import Options
 
@@ -61,8 +61,8 @@ def run(options: argparse.Namespace) -> int:
     if known.logs and not options.fresh and (options.axes or options.seed is not None):
         raise ValueError("axes and seed are those of what was learned before\nhint: forget it with --fresh")
     before = {log.name: log.entries for log in known.logs}
-    for name, entries in named(options, known):
-        known = learn(entries, base=known, log=name)
+    for log, entries in named(options, known):
+        known = learn(entries, base=known, log=log)
     if not known.clusters:
         hint = "run some transfers first, or name logs: edt learn FILE.csv"
         raise ValueError(f"there is nothing to learn from\nhint: {hint}")
@@ -81,19 +81,20 @@ def beginning(options: argparse.Namespace) -> Knowledge:
     return Knowledge(Options(**{name: value for name, value in given.items() if value is not None}))
 
 
-def named(options: argparse.Namespace, known: Knowledge) -> Iterator[tuple[str, Entries]]:
-    """The logs that were asked for and not learned from before, by name."""
+def named(options: argparse.Namespace, known: Knowledge) -> Iterator[tuple[Log, Entries]]:
+    """The logs that were asked for and not learned from before."""
     names = {log.name for log in known.logs}
     for file in options.logs:
         if (name := logs.digest(file)) in names:
             print(f"warning: `{file}` was learned from before", file=sys.stderr)
         else:
             names.add(name)
-            yield name, logs.read_csv(file)
+            yield Log(name), logs.read_csv(file)
     if options.history or not options.logs:
         before = known.log(HISTORY)
-        yield HISTORY, own.transfers(before.last_s if before else float("-inf"))
-        yield from ((name, entries) for name, entries in own.imports().items() if name not in names)
+        entries, until_s = own.transfers(before.until_s if before else 0.0)
+        yield Log(HISTORY, until_s=until_s), entries
+        yield from ((Log(name), entries) for name, entries in own.imports().items() if name not in names)
 
 
 def report(known: Knowledge, before: dict[str, int], output: Path) -> dict[str, Any]:

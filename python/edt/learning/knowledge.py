@@ -46,9 +46,10 @@ class Log:
 
     name: str
     """Its digest, or `history`."""
-    entries: int
-    last_s: float
-    """When its last entry began, in seconds since 1970: of the history, only later ones are new."""
+    entries: int = 0
+    """Entries that were learned from."""
+    until_s: float = 0.0
+    """Of the history: when the last transfer that was learned from ended, in seconds since 1970."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class Knowledge:
         return cls(
             Options(**learned["options"]),
             [cluster_of(each) for each in learned["clusters"]],
-            [Log(str(each["name"]), int(each["entries"]), float(each["last_s"])) for each in learned["logs"]],
+            [Log(str(each["name"]), int(each["entries"]), float(each["until_s"])) for each in learned["logs"]],
         )
 
 

@@ -25,7 +25,7 @@ NEAR = 1.0
 
 
 def learn(
-    entries: Entries, *, base: Knowledge | None = None, options: Options | None = None, log: str = ""
+    entries: Entries, *, base: Knowledge | None = None, options: Options | None = None, log: Log | None = None
 ) -> Knowledge:
     """Learns from the entries of a log, on top of what is known.
 
@@ -33,7 +33,7 @@ def learn(
         entries: what was logged.
         base: what was learned before; its options hold.
         options: of a beginning without a base.
-        log: the name of the log, by which it is known to have been learned from.
+        log: what the entries are of, by which it is known to have been learned from.
     """
     known = base or Knowledge(options or Options())
     if not len(entries):
@@ -44,7 +44,7 @@ def learn(
         clusters[label] = grown(clusters[label], entries.chosen(np.flatnonzero(labels == label)), known.options)
     new = kinds(entries.chosen(np.flatnonzero(labels < 0)), known.options)
     clusters += [grown(nothing(), part, known.options) for part in new]
-    return replace(known, clusters=clusters, logs=noted(known, log, entries))
+    return replace(known, clusters=clusters, logs=noted(known, log, len(entries)) if log else known.logs)
 
 
 def nothing() -> Cluster:
@@ -95,8 +95,8 @@ def grown(cluster: Cluster, entries: Entries, options: Options) -> Cluster:
     return Cluster(count, mean, reach, classes)
 
 
-def noted(known: Knowledge, name: str, entries: Entries) -> list[Log]:
+def noted(known: Knowledge, log: Log, entries: int) -> list[Log]:
     """The logs that were learned from, this one among them."""
-    before = known.log(name) or Log(name, 0, -np.inf)
-    now = Log(name, before.entries + len(entries), max(before.last_s, float(entries.began_s[-1])))
-    return [log for log in known.logs if log.name != name] + [now]
+    before = known.log(log.name)
+    now = replace(log, entries=entries + (before.entries if before else 0))
+    return [each for each in known.logs if each.name != log.name] + [now]

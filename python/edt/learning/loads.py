@@ -23,8 +23,8 @@ AGAIN = 64
 ROUNDS = 50
 """Of alternating between levels and effects; the change of the last ones is far below a percent."""
 
-STRANGERS = 64.0
-"""The distance of classes that have no setting in common: merged after all others."""
+LEAST_WIDTH = 0.05
+"""A tolerance to begin with where there are too many loads, in doublings."""
 
 
 @dataclass(frozen=True)
@@ -62,20 +62,38 @@ def passes(entries: Entries) -> list[Ints]:
 
 
 def folded(classes: Sequence[LoadClass], entries: Entries, tolerance: float, most: int) -> list[LoadClass]:
-    """The classes with the passes of some entries added: each to the most similar class, or as a new one."""
+    """The classes with the passes of some entries added: each to the most similar class, or as a new one.
+
+    Where there are too many, they are merged with a tolerance that is half as wide again, until there are not.
+    """
     found = list(classes)
     for indices in passes(entries):
         chosen = entries.chosen(indices)
-        new = LoadClass(Cells.of(chosen), float(chosen.began_s.min()), float(chosen.began_s.max()))
-        distances = [distance(new.cells, each.cells) for each in found]
-        nearest = int(np.argmin(distances)) if distances else -1
-        if nearest >= 0 and distances[nearest] < tolerance:
-            found[nearest] = joined(found[nearest], new)
-        else:
-            found.append(new)
-        if len(found) > most:
-            found = with_nearest_joined(found)
+        found = added(
+            found, LoadClass(Cells.of(chosen), float(chosen.began_s.min()), float(chosen.began_s.max())), tolerance
+        )
+        width = max(tolerance, LEAST_WIDTH)
+        while len(found) > most:
+            width *= 1.5
+            found = merged(found, width)
     return found
+
+
+def merged(classes: Sequence[LoadClass], tolerance: float) -> list[LoadClass]:
+    """The classes, added to each other one by one."""
+    found: list[LoadClass] = []
+    for each in classes:
+        found = added(found, each, tolerance)
+    return found
+
+
+def added(classes: Sequence[LoadClass], new: LoadClass, tolerance: float) -> list[LoadClass]:
+    """The classes with one more, or with the most similar one enlarged."""
+    apart = distances(new.cells, [each.cells for each in classes])
+    nearest = int(np.argmin(apart)) if apart else -1
+    if nearest < 0 or apart[nearest] >= tolerance:
+        return [*classes, new]
+    return [joined(each, new) if index == nearest else each for index, each in enumerate(classes)]
 
 
 def joined(one: LoadClass, other: LoadClass) -> LoadClass:
@@ -84,21 +102,35 @@ def joined(one: LoadClass, other: LoadClass) -> LoadClass:
     return LoadClass(cells, min(one.first_s, other.first_s), max(one.last_s, other.last_s))
 
 
-def with_nearest_joined(classes: Sequence[LoadClass]) -> list[LoadClass]:
-    """One class less: the two that are most similar are joined."""
-    pairs = [(one, other) for other in range(len(classes)) for one in range(other)]
-    distances = [distance(classes[one].cells, classes[other].cells) for one, other in pairs]
-    one, other = pairs[int(np.argmin(distances))]
-    left = [each for index, each in enumerate(classes) if index not in (one, other)]
-    return [*left, joined(classes[one], classes[other])]
+def distances(one: Cells, others: Sequence[Cells]) -> list[float]:
+    """How much the throughputs of one load differ from those of others, in doublings.
+
+    At the settings that both have, in the mean; where these are few, by their levels, as all together make them likely.
+    """
+    found = [at_shared_settings(one, other) for other in others]
+    if None in found:
+        level = levels([one, *others])
+        found = [
+            abs(float(level[0] - other)) if each is None else each for each, other in zip(found, level[1:], strict=True)
+        ]
+    return [each for each in found if each is not None]
 
 
-def distance(one: Cells, other: Cells) -> float:
-    """The mean difference of throughputs at the settings that both have, in doublings; large where these are few."""
+def at_shared_settings(one: Cells, other: Cells) -> float | None:
+    """The mean difference of throughputs at the settings that both have, in doublings; `None` where these are few."""
     _, left, right = np.intersect1d(one.codes, other.codes, assume_unique=True, return_indices=True)
     if 2 * len(left) < min(len(one), len(other)):
-        return STRANGERS
+        return None
     return float(np.abs(np.log2(one.mean[left] / other.mean[right])).mean())
+
+
+def levels(loads: Sequence[Cells]) -> Floats:
+    """The level of each load: by how many doublings its throughputs differ from those of the mean load."""
+    codes = np.unique(np.concatenate([cells.codes for cells in loads]))
+    values = np.full((len(loads), len(codes)), np.nan)
+    for row, cells in zip(values, loads, strict=True):
+        row[np.searchsorted(codes, cells.codes)] = np.log2(cells.mean)
+    return split(values)[0]
 
 
 def split(values: Floats) -> tuple[Floats, Floats]:

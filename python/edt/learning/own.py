@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from edt import history
-from edt.learning.entries import NO_LIMIT, Entries, Flags, Floats
+from edt.learning.entries import NO_LIMIT, Entries, Flags, Floats, Ints
 
 Columns = dict[str, Any]
 """Arrays of equal length by name."""
@@ -17,34 +17,57 @@ Columns = dict[str, Any]
 TEXTS = ("source", "destination", "options")
 """Columns that hold no numbers."""
 
-OF_TRANSFERS = ("id", "began_s", "source", "destination", "bandwidth", "rtt_s", "options")
+OF_TRANSFERS = ("id", "began_s", "ended_s", "source", "destination", "bandwidth", "rtt_s", "options")
 COUNTS = ("listed_files", "listed_bytes", "files_done", "bytes_done")
 OF_INTERVALS = ("transfer", "elapsed_s", "interval_s", "network_concurrency", "parallelism", "pipelining")
 RATES = ("network_throughput", "write_throughput")
 OF_IMPORTED = ("began_s", "source", "destination", "bandwidth", "rtt_s", "files", "bytes")
 SETTINGS = ("concurrency", "parallelism", "pipelining")
 
+PIECE_S = 10.0
+"""Intervals that follow each other are not independent of each other; entries of this length nearly are."""
 
-def transfers(after_s: float) -> Entries:
-    """The intervals of this machine's transfers that began later than so many seconds since 1970.
 
-    An interval counts if its setting was in effect in the one before it too, so that the streams have grown, and not if
-    it is the last of its transfer. Transfers that somebody held back tell nothing of their path.
+def transfers(after_s: float) -> tuple[Entries, float]:
+    """What this machine's transfers measured, of those that ended later than a time, and when the last of them did.
+
+    Times are seconds since 1970. An interval counts if its setting was in effect in the one before it too, so that the
+    streams have grown, and not if it is the last of its transfer. Intervals with the same setting that follow each
+    other are one entry, of ten seconds at most. Transfers that somebody held back tell nothing of their path.
     """
     every = columns(history.transfers(), (*OF_TRANSFERS, *COUNTS))
     intervals = columns(history.intervals(), (*OF_INTERVALS, *RATES))
-    of = np.searchsorted(every["id"], intervals["transfer"])
-    found = {name: every[name][of] for name in ("source", "destination", "bandwidth", "rtt_s")}
+    intervals |= settings(intervals)
+    of: Ints = np.searchsorted(every["id"], intervals["transfer"]).astype(np.int64)
+    new = (every["ended_s"] > after_s) & ~held_back(every["options"])
+    counts = settled(intervals) & new[of]
+    intervals, of = {name: column[counts] for name, column in intervals.items()}, of[counts]
+    first, throughput = pieces(intervals)
+    found = {name: intervals[name][first] for name in SETTINGS}
+    found |= {name: every[name][of][first] for name in ("source", "destination", "bandwidth")}
     # Without a network between there is no round trip to speak of, and the core takes it so too.
-    found["rtt_s"] = np.nan_to_num(found["rtt_s"], nan=0.0)
-    found["began_s"] = every["began_s"][of] + intervals["elapsed_s"] - intervals["interval_s"]
-    found["files"] = known_or(every["listed_files"], every["files_done"])[of]
-    found["bytes"] = known_or(every["listed_bytes"], every["bytes_done"])[of]
+    found["rtt_s"] = np.nan_to_num(every["rtt_s"], nan=0.0)[of][first]
+    found["began_s"] = (every["began_s"][of] + intervals["elapsed_s"] - intervals["interval_s"])[first]
+    found["files"] = known_or(every["listed_files"], every["files_done"])[of][first]
+    found["bytes"] = known_or(every["listed_bytes"], every["bytes_done"])[of][first]
+    return Entries.of({**found, "throughput": throughput}), float(every["ended_s"][new].max(initial=after_s))
+
+
+def pieces(intervals: Mapping[str, Floats]) -> tuple[Ints, Floats]:
+    """The first interval of each entry, and the mean throughput of all of its intervals, in bytes per second."""
+    begins = intervals["elapsed_s"] - intervals["interval_s"]
+    same = np.all([np.diff(intervals[name]) == 0 for name in ("transfer", *SETTINGS)], axis=0)
+    # A gap lies where an interval did not count.
+    same &= np.diff(begins) < 1.5 * intervals["interval_s"][:-1]
+    run = np.append(np.zeros(min(len(begins), 1)), np.cumsum(~same)).astype(np.int64)
+    of_run = begins - begins[np.searchsorted(run, run)] if len(run) else begins
+    _, first, piece = np.unique(
+        np.stack([run, of_run // PIECE_S], axis=1), axis=0, return_index=True, return_inverse=True
+    )
     network, write = (intervals[name] for name in RATES)
-    found["throughput"] = np.where(network > 0, network, write)
-    found |= settings(intervals)
-    counts = settled(intervals["transfer"], found) & ~held_back(every["options"])[of] & (found["began_s"] > after_s)
-    return Entries.of({name: column[counts] for name, column in found.items()})
+    seconds, rate = intervals["interval_s"], np.where(network > 0, network, write)
+    piece = piece.reshape(-1)
+    return first, np.bincount(piece, weights=rate * seconds) / np.bincount(piece, weights=seconds)
 
 
 def imports() -> dict[str, Entries]:
@@ -81,11 +104,11 @@ def settings(intervals: Mapping[str, Floats]) -> Columns:
     }
 
 
-def settled(transfer: Floats, found: Mapping[str, Floats]) -> Flags:
+def settled(intervals: Mapping[str, Floats]) -> Flags:
     """Which intervals follow one of the same transfer with the same setting, and are not its last."""
-    together = np.diff(transfer) == 0
-    same = together & np.all([np.diff(found[name]) == 0 for name in SETTINGS], axis=0)
-    none = np.zeros(min(len(transfer), 1), dtype=bool)
+    together = np.diff(intervals["transfer"]) == 0
+    same = together & np.all([np.diff(intervals[name]) == 0 for name in SETTINGS], axis=0)
+    none = np.zeros(min(len(intervals["transfer"]), 1), dtype=bool)
     counts: Flags = np.append(none, same) & np.append(together, none)
     return counts
 
