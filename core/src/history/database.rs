@@ -164,8 +164,11 @@ enum Mode {
 /// processes share.
 fn prepare(connection: &Connection, networked: bool) -> rusqlite::Result<Mode> {
     connection.busy_timeout(PATIENCE)?;
-    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     let is_new = connection.pragma_query_value(None, "page_count", |row| row.get::<_, u64>(0))? == 0;
+    if is_new {
+        // Where it is set already it is written again, and one who only reads would wait for those who write.
+        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    }
     let answered = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
     let mut mode = connection.pragma_query_value(None, "journal_mode", answered)?;
     if is_new && !networked {
