@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -107,3 +109,20 @@ def test_a_table_without_pyarrow_says_what_to_install(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(edt.UnsupportedError, match=r"pip install 'edt\[history\]'"):
         history.transfers()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system forks no processes")
+def test_a_process_that_was_forked_off_during_a_transfer_leaves_the_history_alone(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(bytes(4_000_000))
+    transfer = edt.Transfer(source, tmp_path / "target", limit_rate=1e6).start()
+    time.sleep(1)
+    child = os.fork()
+    if child == 0:
+        try:
+            edt.history.transfers()
+        except edt.UnsupportedError as error:
+            os._exit(7 if "forked" in f"{error} {error.cause}" else 8)
+        os._exit(9)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    transfer.cancel()

@@ -248,7 +248,7 @@ impl Controller<'_> {
         let decision = self.tuner.last.clone();
         self.unapplied = self.plant.apply(&decision).is_err();
         let tuned = Tuned { elapsed_s: self.clock.now().as_secs_f64(), decision };
-        self.settings.recorder.decision(&tuned);
+        self.settings.recorder.decision(&tuned, self.tuner.error.as_ref().map(Error::kind));
         self.settings.events.send(Event::Tuned(tuned.clone()));
         self.decisions.push(tuned);
     }

@@ -88,10 +88,14 @@ impl Recorder {
         }
     }
 
-    /// Tells of a decision.
-    pub(crate) fn decision(&self, tuned: &Tuned) {
+    /// Tells of a decision; of an error that ended the tuning only its kind, since its text may name files.
+    pub(crate) fn decision(&self, tuned: &Tuned, ended_by: Option<ErrorKind>) {
         if let Some(entries) = &self.entries {
-            let _ = entries.try_send(Entry::Decision(tuned.clone()));
+            let mut tuned = tuned.clone();
+            if let Some(kind) = ended_by {
+                tuned.decision.reason = format!("tuning ended: {}", kind.name());
+            }
+            let _ = entries.try_send(Entry::Decision(tuned));
         }
     }
 }

@@ -122,16 +122,19 @@ impl History {
                 return Ok(Surplus::Old(before));
             }
         }
-        let beyond = most_bytes.map(|most| self.used_bytes().map(|used| used > most)).transpose().map_err(failed)?;
+        let beyond = most_bytes.map(|most| self.takes_more_than(most)).transpose().map_err(failed)?;
         Ok(if beyond == Some(true) { Surplus::Any } else { Surplus::None })
     }
 
-    /// Bytes of the pages in use, but for those of imported rows, which go only when they are told to.
-    fn used_bytes(&self) -> rusqlite::Result<u64> {
+    /// Whether the pages in use take more bytes, but for those of imported rows, which go only when they are told to.
+    fn takes_more_than(&self, most: u64) -> rusqlite::Result<bool> {
         let pragma = |name| self.connection.pragma_query_value(None, name, |row| row.get::<_, u64>(0));
         let used = pragma("page_count")?.saturating_sub(pragma("freelist_count")?) * pragma("page_size")?;
-        let imported: u64 = self.connection.query_row("SELECT COALESCE(MAX(rowid), 0) FROM imported", [], |row| row.get(0))?;
-        Ok(used.saturating_sub(imported * IMPORTED_BYTES))
+        if used <= most {
+            return Ok(false);
+        }
+        let imported: u64 = self.connection.query_row("SELECT COUNT(*) FROM imported", [], |row| row.get(0))?;
+        Ok(used.saturating_sub(imported * IMPORTED_BYTES) > most)
     }
 }
 

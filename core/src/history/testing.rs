@@ -40,7 +40,7 @@ pub(super) fn ending(end: End) -> Ending {
 pub(super) fn record(file: &Path, destination: &str, seconds: u32) {
     let recording = Recording::begin(Some(Beginning::of_a_test(file, destination)), "falcon");
     let recorder = recording.recorder();
-    recorder.decision(&tuned(4));
+    recorder.decision(&tuned(4), None);
     for second in 1..=seconds {
         recorder.interval(&sampled(second, 4.0), Duration::from_secs(1), &tuned(4).decision);
     }

@@ -6,8 +6,8 @@ use crate::protocol::message::ListedFiles;
 /// Classes that there are: as many as bits of a size.
 const CLASSES: usize = 64;
 
-/// Most files, and most bytes, that a class is believed to have: those of all classes together are a number.
-const MOST: u64 = u64::MAX / CLASSES as u64;
+/// Most files, and most bytes, that a class is believed to have: those of all classes together are a number that is positive with a sign, too.
+const MOST: u64 = i64::MAX as u64 / CLASSES as u64;
 
 /// As a sender tells it.
 pub(crate) fn told(listed: &Listed) -> ListedFiles {

@@ -19,7 +19,7 @@ TEXTS = ("source", "destination", "options")
 
 OF_TRANSFERS = ("id", "began_s", "ended_s", "source", "destination", "bandwidth", "rtt_s", "options")
 COUNTS = ("listed_files", "listed_bytes", "files_done", "bytes_done")
-OF_INTERVALS = ("transfer", "elapsed_s", "interval_s", "network_concurrency", "parallelism", "pipelining")
+OF_INTERVALS = ("transfer", "number", "elapsed_s", "interval_s", "network_concurrency", "parallelism", "pipelining")
 RATES = ("network_throughput", "write_throughput")
 OF_IMPORTED = ("began_s", "source", "destination", "bandwidth", "rtt_s", "files", "bytes")
 SETTINGS = ("concurrency", "parallelism", "pipelining")
@@ -38,7 +38,7 @@ def transfers(after_s: float) -> tuple[Entries, float]:
     every = columns(history.transfers(), (*OF_TRANSFERS, *COUNTS))
     intervals = columns(history.intervals(), (*OF_INTERVALS, *RATES))
     intervals |= settings(intervals)
-    of: Ints = np.searchsorted(every["id"], intervals["transfer"]).astype(np.int64)
+    of = place(every["id"], intervals["transfer"])
     new = (every["ended_s"] > after_s) & ~held_back(every["options"])
     counts = settled(intervals) & new[of]
     intervals, of = {name: column[counts] for name, column in intervals.items()}, of[counts]
@@ -53,12 +53,17 @@ def transfers(after_s: float) -> tuple[Entries, float]:
     return Entries.of({**found, "throughput": throughput}), float(every["ended_s"][new].max(initial=after_s))
 
 
+def place(ascending: Floats, wanted: Floats) -> Ints:
+    """Where each wanted value stands."""
+    found: Ints = np.searchsorted(ascending, wanted).astype(np.int64)
+    return found
+
+
 def pieces(intervals: Mapping[str, Floats]) -> tuple[Ints, Floats]:
     """The first interval of each entry, and the mean throughput of all of its intervals, in bytes per second."""
     begins = intervals["elapsed_s"] - intervals["interval_s"]
     same = np.all([np.diff(intervals[name]) == 0 for name in ("transfer", *SETTINGS)], axis=0)
-    # A gap lies where an interval did not count.
-    same &= np.diff(begins) < 1.5 * intervals["interval_s"][:-1]
+    same &= np.diff(intervals["number"]) == 1
     run = np.append(np.zeros(min(len(begins), 1)), np.cumsum(~same)).astype(np.int64)
     of_run = begins - begins[np.searchsorted(run, run)] if len(run) else begins
     _, first, piece = np.unique(

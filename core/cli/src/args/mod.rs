@@ -20,7 +20,8 @@ pub(crate) use connect::ConnectArgs;
 pub(crate) use copy::CopyArgs;
 pub(crate) use explore::ExploreArgs;
 pub(crate) use history::{
-    FormatArg, HistoryArgs, HistoryCommand, HistoryExportArgs, HistoryImportArgs, HistoryListArgs, HistoryPruneArgs, HistoryShowArgs,
+    FormatArg, HistoryArgs, HistoryCommand, HistoryExportArgs, HistoryImportArgs, HistoryListArgs, HistoryPruneArgs,
+    HistoryShowArgs,
 };
 pub(crate) use learn::LearnArgs;
 pub(crate) use serve::ServeArgs;
