@@ -1,9 +1,11 @@
 //! Where calls meet threads that may block: one piece of work, or a stream whose next item is made while the last one travels.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use edt::{Error, ErrorKind, Result};
 use futures_util::Stream;
@@ -52,42 +54,74 @@ impl Drop for Caller {
 /// What makes the items of a stream; it may block.
 pub(super) type Feed<T> = Box<dyn Iterator<Item = Result<T>> + Send>;
 
-/// A stream over a feed. One item is made ahead of what was asked for; a client that takes none holds that item and no thread.
-pub(super) struct Ahead<T>(Option<JoinHandle<Made<T>>>);
+/// A stream over a feed. What is due next is made while the last items travel, some of them in a turn, so that threads change less often;
+/// a client that takes none holds those and no thread.
+pub(super) struct Ahead<T> {
+    ready: VecDeque<Result<T>>,
+    making: Option<JoinHandle<Made<T>>>,
+    /// Items that the next turn may make.
+    most: usize,
+}
 
-/// A feed, and the item that it made last.
-type Made<T> = (Feed<T>, Option<Result<T>>);
+/// What a turn made, and the feed if there is more to come.
+type Made<T> = (VecDeque<Result<T>>, Option<Feed<T>>);
+
+/// Most items that a turn makes; the first makes one, for a client that waits.
+const MOST: usize = 4;
+
+/// How long a turn goes on: long against what it costs to change threads.
+const TURN: Duration = Duration::from_millis(1);
 
 impl<T: Send + 'static> Ahead<T> {
     pub(super) fn new(feed: Feed<T>) -> Self {
-        Self(Some(next(feed)))
+        let mut new = Self { ready: VecDeque::new(), making: None, most: 1 };
+        new.turn(feed);
+        new
+    }
+
+    fn turn(&mut self, feed: Feed<T>) {
+        let most = self.most;
+        self.most = (2 * most).min(MOST);
+        self.making = Some(spawn_blocking(move || make(feed, most)));
     }
 }
 
-impl<T: Send + 'static> Stream for Ahead<T> {
+impl<T: Send + Unpin + 'static> Stream for Ahead<T> {
     type Item = Result<T, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let Some(running) = &mut self.0 else { return Poll::Ready(None) };
-        let made = ready!(Pin::new(running).poll(context));
-        self.0 = None;
-        Poll::Ready(match made {
-            Ok((feed, Some(Ok(item)))) => {
-                self.0 = Some(next(feed));
-                Some(Ok(item))
+        while self.ready.is_empty() {
+            let Some(making) = &mut self.making else { return Poll::Ready(None) };
+            let made = ready!(Pin::new(making).poll(context));
+            self.making = None;
+            match made {
+                Ok((items, feed)) => {
+                    self.ready = items;
+                    if let Some(feed) = feed {
+                        self.turn(feed);
+                    }
+                }
+                Err(broken) => return Poll::Ready(Some(Err(failed(&broken)))),
             }
-            Ok((_, Some(Err(error)))) => Some(Err(status(&error))),
-            Ok((_, None)) => None,
-            Err(broken) => Some(Err(failed(&broken))),
-        })
+        }
+        Poll::Ready(self.ready.pop_front().map(|item| item.map_err(|error| status(&error))))
     }
 }
 
-fn next<T: Send + 'static>(mut feed: Feed<T>) -> JoinHandle<Made<T>> {
-    spawn_blocking(move || {
-        let item = feed.next();
-        (feed, item)
-    })
+/// One turn: the items of it; nothing comes behind an error.
+fn make<T>(mut feed: Feed<T>, most: usize) -> Made<T> {
+    let (mut items, begun) = (VecDeque::with_capacity(most), Instant::now());
+    while items.len() < most && (items.is_empty() || begun.elapsed() < TURN) {
+        match feed.next() {
+            Some(Ok(item)) => items.push_back(Ok(item)),
+            Some(Err(error)) => {
+                items.push_back(Err(error));
+                return (items, None);
+            }
+            None => return (items, None),
+        }
+    }
+    (items, Some(feed))
 }
 
 /// A library gave up on what it was given; the call ends, the server goes on.
