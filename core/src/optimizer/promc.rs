@@ -88,7 +88,9 @@ impl Optimizer for ProMc {
         self.path.learn(observation);
         let policy = &observation.policy;
         let mut shares = self.shares(&clusters(&observation.listed, self.path.bandwidth), most(policy));
-        shares.iter_mut().for_each(|share| share.setting = share.setting.within(policy));
+        for share in &mut shares {
+            share.setting = share.setting.within(policy);
+        }
         if shares.is_empty() {
             return Ok(self.start(policy));
         }
