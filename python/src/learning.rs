@@ -25,6 +25,7 @@ pub(crate) struct AsmSearch {
 impl AsmSearch {
     #[new]
     #[pyo3(signature = (knowledge, features, max_streams=65_535))]
+    #[expect(clippy::needless_pass_by_value, reason = "it comes from Python")]
     fn new(py: Python<'_>, knowledge: &[u8], features: HashMap<String, f64>, max_streams: u16) -> PyResult<Self> {
         let knowledge = Knowledge::parse(knowledge).map_err(|error| raised(py, &error))?;
         let known = |name: &str| features.get(name).copied();
