@@ -19,7 +19,7 @@ impl HarpHistory {
         serde_json::from_str(rows).map(Self).map_err(|error| PyValueError::new_err(format!("no past transfers: {error}")))
     }
 
-    #[pyo3(signature = (limit=u16::MAX))]
+    #[pyo3(signature = (limit=65_535))]
     fn groups(&self, py: Python<'_>, limit: u16) -> String {
         py.detach(|| serde_json::to_string(&assess::assessed(&self.0, limit)).expect(JSON))
     }
@@ -29,7 +29,7 @@ impl HarpHistory {
         (found.r_squared, found.residual_variance)
     }
 
-    #[pyo3(signature = (sample, without, limit=u16::MAX))]
+    #[pyo3(signature = (sample, without, limit=65_535))]
     fn choice(&self, py: Python<'_>, sample: usize, without: Vec<usize>, limit: u16) -> PyResult<Option<String>> {
         let without: HashSet<usize> = without.into_iter().collect();
         let sample = self.0.get(sample).ok_or_else(|| PyIndexError::new_err(format!("there is no row {sample}")))?;
