@@ -1,4 +1,5 @@
-//! Ctrl-C and termination: the first asks the running command to stop cleanly, the second ends the process with exit code 130.
+//! Ctrl-C and termination: the first asks the running command to stop cleanly, the second ends the process with exit code 130. A file that
+//! would exceed what the shell allows is an error of that file, and no reason to end.
 
 use std::sync::Once;
 
@@ -37,6 +38,7 @@ impl Drop for Guard {
 }
 
 fn install() {
+    ignore_large_files();
     let keep_hangup_ignored = hangup_is_ignored();
     // Without a handler the signal ends the process, which a transfer survives too; so that is no reason to fail.
     if ctrlc::set_handler(handle).is_ok() && keep_hangup_ignored {
@@ -67,6 +69,16 @@ fn ignore_hangup() {
     // SAFETY: SIG_IGN installs no code.
     unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
 }
+
+// Where the size of files is limited (`ulimit -f`), a write beyond it answers with an error then.
+#[cfg(unix)]
+fn ignore_large_files() {
+    // SAFETY: SIG_IGN installs no code.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+#[cfg(not(unix))]
+fn ignore_large_files() {}
 
 #[cfg(not(unix))]
 fn hangup_is_ignored() -> bool {
