@@ -192,6 +192,8 @@ impl Caller {
             let keeper = scope.spawn(|| self.keep_streams());
             let mut plant = CallerPlant::new(self, &steering.cancel);
             let outcome = control::run(&mut plant, optimizer, steering.settings.clone(), &steering.clock);
+            // A half may have heard of a cancellation first, and ended the loop by it.
+            self.heed(&steering.cancel);
             let results: Vec<Result<()>> = pumps
                 .into_iter()
                 .map(|pump| pump.join().unwrap_or_else(|_| Err(Error::new(ErrorKind::Io, "a session thread panicked"))))
@@ -229,6 +231,17 @@ impl Caller {
             self.fail(error);
         }
         outcome
+    }
+
+    /// Ends both halves, and all that their stores wait for, if the transfer was cancelled.
+    fn heed(&self, cancel: &Stop) {
+        if cancel.is_set() {
+            for (half, _) in &self.halves {
+                half.stop().set(cancel.error());
+            }
+            self.stores.iter().for_each(|store| store.interrupt());
+            self.copier.iter().for_each(|copier| copier.interrupt());
+        }
     }
 
     /// Ends the other half too, wherever it is.

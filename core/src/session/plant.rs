@@ -75,13 +75,7 @@ impl Plant for CallerPlant<'_> {
     }
 
     fn finished(&self) -> bool {
-        if self.cancel.is_set() {
-            for (half, _) in &self.caller.halves {
-                half.stop().set(self.cancel.error());
-            }
-            self.caller.stores.iter().for_each(|store| store.interrupt());
-            self.caller.copier.iter().for_each(|copier| copier.interrupt());
-        }
+        self.caller.heed(self.cancel);
         self.caller.ended()
     }
 
