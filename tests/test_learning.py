@@ -24,7 +24,7 @@ from edt._edt import AsmSearch
 from edt.learning import NO_LIMIT, Entries, Knowledge, Options, learn, logs, own, splines
 from edt.learning.cells import Cells
 from edt.learning.clusters import partition
-from edt.learning.entries import Ints, levels
+from edt.learning.entries import Floats, Ints, levels
 from edt.learning.grids import Grid, between, nodes
 from edt.learning.knowledge import Log
 from edt.learning.loads import GAP_S, folded, passes, split
@@ -349,12 +349,20 @@ def test_the_core_reads_what_python_writes_and_predicts_the_same() -> None:
         assert search.surface == (len(drawn.surfaces) - 1) // 2
         settings = drawn.grids[0].settings
         for index, surface in enumerate(drawn.surfaces):
-            assert search.best(index) == surface.maxima[0].setting
+            assert search.best(index) == best(settings, surface.throughput[0].reshape(-1))
             for place in range(0, len(settings), 17):
                 throughput, deviation = search.predict(index, triple(settings[place]))
                 assert throughput == pytest.approx(surface.throughput[0].reshape(-1)[place], rel=1e-3)
                 share = surface.deviation[0].reshape(-1)[place]
                 assert deviation == pytest.approx(share * throughput, abs=6e-4 * throughput)
+
+
+def best(settings: Ints, throughput: Floats) -> tuple[int, int, int]:
+    """The setting with the fewest streams of those that give 98 % of the highest throughput."""
+    enough = settings[throughput >= 0.98 * throughput.max()]
+    streams = enough[:, 0] * enough[:, 1]
+    high = throughput[throughput >= 0.98 * throughput.max()]
+    return triple(enough[np.lexsort((-high, streams))[0]])
 
 
 def triple(setting: Ints) -> tuple[int, int, int]:
@@ -366,13 +374,14 @@ def triple(setting: Ints) -> tuple[int, int, int]:
 def test_the_core_finds_the_load_and_keeps_within_a_limit() -> None:
     content = learn(entries(*THREE_LOADS)).to_bytes()
     search = AsmSearch(content, features(1e6))
-    assert search.best(search.surface) == (4, 8, 4)
-    assert not search.sampled((4, 8, 4), 0.26 * hill(4, 8, 4)), "the maximum is the same under all loads"
+    assert search.best(search.surface) == (4, 6, 4), "24 streams give nearly as much as 32"
+    achieved = 0.26 * hill(4, 6, 4)
+    assert not search.sampled((4, 6, 4), achieved), "the best setting is the same under all loads"
     assert search.loads[search.surface] == pytest.approx(0.75, abs=1e-3)
     assert search.candidates == 1
     setting, throughput = search.conclusion()
-    assert setting == (4, 8, 4)
-    assert throughput == pytest.approx(0.26e8)
+    assert setting == (4, 6, 4)
+    assert throughput == pytest.approx(achieved)
     limited = AsmSearch(content, features(1e6), max_streams=16)
     assert limited.best(0) in ((4, 4, 4), (2, 8, 4), (3, 5, 4))
     with pytest.raises(IndexError):
@@ -483,6 +492,6 @@ def test_a_transfer_is_steered_by_what_was_learned(tmp_path: Path) -> None:
     report = edt.copy("zero:16x64MiB", "null:", optimizer="asm", knowledge=file, interval=0.1)
     assert report.totals.files_done == 16
     first = report.to_dict()["decisions"][0]["decision"]
-    assert (first["concurrency"]["network"], first["parallelism"], first["pipelining"]) == (32, 4, 4)
+    assert (first["concurrency"]["network"], first["parallelism"], first["pipelining"]) == (24, 4, 4)
     with pytest.raises(edt.InvalidInputError, match=r"none\.json"):
         edt.copy("zero:1x1MiB", "null:", optimizer="asm", knowledge=tmp_path / "none.json")

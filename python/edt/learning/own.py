@@ -38,10 +38,10 @@ def transfers(after_s: float) -> tuple[Entries, float]:
     every = columns(history.transfers(), (*OF_TRANSFERS, *COUNTS))
     intervals = columns(history.intervals(), (*OF_INTERVALS, *RATES))
     intervals |= settings(intervals)
-    of = place(every["id"], intervals["transfer"])
     new = (every["ended_s"] > after_s) & ~held_back(every["options"])
-    counts = settled(intervals) & new[of]
-    intervals, of = {name: column[counts] for name, column in intervals.items()}, of[counts]
+    counts = settled(intervals) & np.isin(intervals["transfer"], every["id"][new])
+    intervals = {name: column[counts] for name, column in intervals.items()}
+    of = place(every["id"], intervals["transfer"])
     first, throughput = pieces(intervals)
     found = {name: intervals[name][first] for name in SETTINGS}
     found |= {name: every[name][of][first] for name in ("source", "destination", "bandwidth")}

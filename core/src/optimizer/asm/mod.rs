@@ -5,9 +5,9 @@
 //! compares what it achieves with what was predicted, and moves from surface to surface until one fits. Then it watches, and
 //! searches anew where the throughput stays away from what it was.
 //!
-//! Where this goes beyond the paper: a sample is an interval that has settled, or the third with the same setting; a setting that
-//! was sampled and gave more than the best of the surface that was found is kept; and within the limits of a policy the best
-//! setting is the best of those that it allows.
+//! Where this goes beyond the paper: a sample is an interval that has settled, or the third with the same setting; of settings that
+//! give about the same the one with the fewest streams is taken, among those that the policy allows; and a setting that was sampled
+//! and gave more than the best of the surface that was found is kept.
 
 mod features;
 mod knowledge;
@@ -68,7 +68,7 @@ impl Asm {
         let features = Features { rtt: Some(setup.rtt.unwrap_or_default()), ..Features::default() };
         let (cluster, _) = knowledge.nearest(&features);
         let search = Search::new(&knowledge.clusters()[cluster]);
-        let bounds = Bounds { streams: u16::MAX, parallelism: u16::MAX, pipelining: u16::MAX };
+        let bounds = Bounds::NONE;
         let asked = knowledge.clusters()[cluster].best(search.surface(), bounds);
         let settling = Settling::default();
         Ok(Self { knowledge, features, cluster, search, asked, bounds, settling, phase: Phase::Starting })

@@ -85,6 +85,9 @@ pub struct Bounds {
 }
 
 impl Bounds {
+    /// No limits.
+    pub const NONE: Self = Self { streams: u16::MAX, parallelism: NO_LIMIT, pipelining: NO_LIMIT };
+
     /// Those of a policy.
     pub fn of(policy: &Policy) -> Self {
         Self { streams: policy.limit.network.max(1), parallelism: policy.parallelism.max(1), pipelining: policy.pipelining }
