@@ -232,6 +232,7 @@ mod tests {
             ("[100, 200, 400, 300]", "[100, 200, 400, 0]", "not positive"),
             ("\"deviation\": [[0.05", "\"deviation\": [[-0.05", "negative"),
             ("[1, 2, 4, 8]", "[1, 4, 2, 8]", "ascending"),
+            ("\"pipelining\": [4]", "\"pipelining\": [0]", "from 1"),
         ] {
             let found = refusal(from, to);
             assert!(found.contains(expected), "{found} without {expected}");

@@ -30,9 +30,8 @@ impl Grid {
     pub(super) fn check(&self) -> Result<()> {
         for (name, axis) in self.axes() {
             let ascends = axis.windows(2).all(|pair| pair[0] < pair[1]);
-            let least = u16::from(name != "pipelining");
-            if !ascends || axis.first().is_none_or(|first| *first < least) {
-                return Err(refused(format!("the {name} of a grid is not an ascending list of numbers from {least}")));
+            if !ascends || axis.first().is_none_or(|first| *first == 0) {
+                return Err(refused(format!("the {name} of a grid is not an ascending list of numbers from 1")));
             }
         }
         Ok(())
@@ -211,14 +210,14 @@ mod tests {
         let axis = [1, 2, 4, 8, 32];
         let places: Vec<_> = [1, 2, 3, 5, 6, 8, 15, 16, 32, 500].iter().map(|value| axis[nearest(&axis, *value)]).collect();
         assert_eq!(places, [1, 2, 4, 4, 8, 8, 8, 32, 32, 32]);
-        assert_eq!(nearest(&[0, 4], 0), 0);
-        assert_eq!(nearest(&[0, 4], 1), 1);
+        assert_eq!(nearest(&[1, 4], 0), 0);
+        assert_eq!(nearest(&[1, 4], 2), 1);
         assert_eq!(nearest(&[u16::MAX], 7), 0);
     }
 
     #[test]
     fn a_look_up_finds_the_value_of_its_setting() {
-        let grid = Grid { parallelism: vec![1, 2], concurrency: vec![1, 4, 8], pipelining: vec![0, 8] };
+        let grid = Grid { parallelism: vec![1, 2], concurrency: vec![1, 4, 8], pipelining: vec![1, 8] };
         let values: Vec<f64> = (0..12).map(|index| f64::from(index) + 1.0).collect();
         let settings: Vec<_> = grid.settings().collect();
         let known = cluster(vec![grid], &[(0.0, &values)]);
@@ -271,8 +270,8 @@ mod tests {
         let grid = |parallelism: &[u16], pipelining: &[u16]| {
             Grid { parallelism: parallelism.to_vec(), concurrency: vec![1], pipelining: pipelining.to_vec() }.check()
         };
-        assert!(grid(&[1, 2], &[0]).is_ok());
-        for (parallelism, pipelining) in [(&[2, 2][..], &[1][..]), (&[], &[1]), (&[0], &[1]), (&[1], &[2, 1])] {
+        assert!(grid(&[1, 2], &[1]).is_ok());
+        for (parallelism, pipelining) in [(&[2, 2][..], &[1][..]), (&[], &[1]), (&[0], &[1]), (&[1], &[0]), (&[1], &[2, 1])] {
             assert!(grid(parallelism, pipelining).is_err(), "{parallelism:?} {pipelining:?}");
         }
     }
