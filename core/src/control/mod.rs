@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::event::{Event, EventSender, Sampled, Stage, Totals, Tuned};
-use crate::history::Recorder;
+use crate::history::{Judged, Recorder};
 use crate::metrics::{Rates, Sample, sampler};
 use crate::optimizer::guard::is_nearly_done;
 use crate::optimizer::{Decision, Listed, Optimizer, Policy};
@@ -101,8 +101,10 @@ impl Outcome {
             self.advice = later.advice;
         }
         self.tuning_error = self.tuning_error.take().or(later.tuning_error);
+        // What an earlier session has sent is not listed again: with files of one before, those of a later one are not all.
         if later.listed.files() > self.listed.files() {
-            self.listed = later.listed;
+            let complete = later.listed.complete && self.listed.files() == 0;
+            self.listed = Listed { complete, ..later.listed };
         }
     }
 }
@@ -234,9 +236,10 @@ impl Controller<'_> {
         if observation.interval.is_zero() {
             return;
         }
-        self.record(before, after);
         // The end of the work says nothing about a setting: whatever runs then runs dry.
-        if is_nearly_done(&observation) {
+        let judged = if is_nearly_done(&observation) { Judged::No } else { Judged::Yes };
+        self.record(before, after, judged);
+        if judged == Judged::No {
             return;
         }
         if self.tuner.decide(&observation).is_some() {
@@ -253,11 +256,11 @@ impl Controller<'_> {
         self.decisions.push(tuned);
     }
 
-    fn record(&mut self, before: &Sample, after: Sample) {
+    fn record(&mut self, before: &Sample, after: Sample, judged: Judged) {
         let rates = after.since(before);
         let sampled = self.sampled(&rates, &after);
         self.tally.count(sampled.bottleneck, &rates, &self.settings.policy);
-        self.settings.recorder.interval(&sampled, rates.interval, &self.tuner.last);
+        self.settings.recorder.interval(&sampled, rates.interval, &self.tuner.last, judged);
         self.settings.events.send(Event::Sampled(sampled.clone()));
         self.timeline.push(sampled);
         (self.shown, self.shown_at) = (Some(after.clone()), self.clock.now());
@@ -269,7 +272,7 @@ impl Controller<'_> {
         let Ok(now) = self.plant.sample() else { return };
         let Some(before) = self.recorded.take() else { return };
         if !now.since(&before).interval.is_zero() {
-            self.record(&before, now);
+            self.record(&before, now, Judged::No);
         }
     }
 

@@ -237,6 +237,40 @@ fn the_end_of_the_work_is_not_shown_to_the_optimizer() {
 }
 
 #[test]
+fn what_is_not_shown_to_the_optimizer_is_kept_as_saying_nothing() {
+    let clock = Arc::new(ManualClock::new());
+    let mut plant = SimulatedPlant::new(&clock, 30);
+    plant.total = Some(100_000_000);
+    let (optimizer, seen) = Scripted::new(&[2; 40], refuse);
+    let (recorder, judged) = Recorder::of_a_test();
+    let outcome = run(&mut plant, optimizer, Settings { recorder, ..settings() }, &*clock);
+    let judged = judged();
+    assert_eq!(judged.len(), outcome.timeline.len());
+    let (telling, rest) = judged.split_at(seen.lock().len());
+    assert!(!telling.is_empty() && telling.iter().all(|judged| *judged == Judged::Yes));
+    assert!(!rest.is_empty() && rest.iter().all(|judged| *judged == Judged::No));
+}
+
+#[test]
+fn files_of_a_later_session_are_all_only_if_none_was_listed_before() {
+    let of = |files: u64, complete| {
+        let mut listed = Listed { complete, ..Listed::default() };
+        (0..files).for_each(|_| listed.add(1000));
+        Outcome { listed, ..Outcome::default() }
+    };
+    let after = |first, later| {
+        let mut outcome = Outcome::default();
+        outcome.extend(first);
+        outcome.extend(later);
+        (outcome.listed.files(), outcome.listed.complete)
+    };
+    assert_eq!(after(of(5, true), of(3, true)), (5, true));
+    assert_eq!(after(of(5, false), of(9, true)), (9, false));
+    assert_eq!(after(of(5, false), of(3, true)), (5, false));
+    assert_eq!(after(of(0, false), of(9, true)), (9, true));
+}
+
+#[test]
 fn the_engine_clamps_what_an_unguarded_optimizer_answers() {
     let clock = Arc::new(ManualClock::new());
     let mut plant = SimulatedPlant::new(&clock, 10);
