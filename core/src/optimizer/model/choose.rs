@@ -64,11 +64,10 @@ pub(super) fn fewer(fit: &Fit, losses: &Losses, price: &Price, current: u16) -> 
     let law = losses.law();
     let utility = |workers: u16| {
         let (worths, paid) = (worths(workers), price.k.powf(-f64::from(workers)));
-        let of = move |index: usize| {
+        move |index: usize| {
             let load = f64::from(workers) / curves()[index].saturation;
             worths[index] * (paid - price.loss_weight * law.at(load))
-        };
-        of
+        }
     };
     let (less, same) = (utility(tried), utility(current));
     let doubt = fit.mean(|index| if less(index) > same(index) { 1.0 } else { 0.0 });

@@ -106,9 +106,9 @@ impl Fit {
         let best = (0..belief.len()).fold(0, |best, index| if belief[index] > belief[best] { index } else { best });
         let noise = learnt(points, &counts, (best, scales[best]), noise);
         let most = belief[best];
-        belief.iter_mut().for_each(|one| *one = (*one - most).exp());
-        let sum: f64 = belief.iter().sum();
-        belief.iter_mut().for_each(|one| *one /= sum);
+        let likely = belief.iter().map(|one| (one - most).exp());
+        let sum: f64 = likely.clone().sum();
+        let belief = likely.map(|one| one / sum).collect();
         Self { belief, scales, noise, best }
     }
 

@@ -72,7 +72,9 @@ mod tests {
 
     fn law(seen: &[(f64, f64)]) -> LossLaw {
         let mut losses = Losses::default();
-        seen.iter().for_each(|&(workers, loss)| losses.observe(workers, 10.0, Some(loss)));
+        for &(workers, loss) in seen {
+            losses.observe(workers, 10.0, Some(loss));
+        }
         losses.law()
     }
 

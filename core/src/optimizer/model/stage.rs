@@ -93,11 +93,6 @@ impl Stage {
         Self { filter: self.filter.scaled(part, bound), ran: self.ran, ..Self::new(workers) }
     }
 
-    /// Whether anything was measured that the stage itself limited.
-    pub(super) fn is_informed(&self) -> bool {
-        self.filter.is_informed()
-    }
-
     /// Takes what was seen.
     pub(super) fn observe(&mut self, seen: &Seen) {
         (self.before, self.ran) = (self.ran, whole(seen.ran));
