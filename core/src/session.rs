@@ -190,7 +190,7 @@ impl Caller {
                 })
                 .collect();
             let keeper = scope.spawn(|| self.keep_streams());
-            let mut plant = CallerPlant::new(self, &steering.cancel);
+            let mut plant = CallerPlant::new(self, &steering.cancel, &steering.settings.member);
             let outcome = control::run(&mut plant, optimizer, steering.settings.clone(), &steering.clock);
             // A half may have heard of a cancellation first, and ended the loop by it.
             self.heed(&steering.cancel);

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::broker::{Member, Use};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventSender, Sampled, Stage, Totals, Tuned};
 use crate::history::{Judged, Recorder};
@@ -72,6 +73,8 @@ pub struct Settings {
     pub events: EventSender,
     /// What keeps the intervals and decisions.
     pub recorder: Recorder,
+    /// What this transfer shares with others of its host.
+    pub member: Member,
 }
 
 /// The account of the control loop.
@@ -111,7 +114,8 @@ impl Outcome {
 
 /// Tunes `plant` until it is finished. `clock` counts from the beginning of the transfer.
 pub fn run(plant: &mut dyn Plant, optimizer: Box<dyn Optimizer>, settings: Settings, clock: &dyn Clock) -> Outcome {
-    let tuner = Tuner::start(optimizer, &settings.policy);
+    let mut tuner = Tuner::start(optimizer, &settings.policy);
+    tuner.narrow(&settings.member.ask(&settings.policy, None));
     let first = plant.sample().ok();
     let mut controller = Controller {
         plant,
@@ -224,6 +228,7 @@ impl Controller<'_> {
         if let Some(before) = &self.shown {
             let rates = now.since(before);
             if !rates.interval.is_zero() {
+                self.settings.member.beat(Use { workers: rates.concurrency, rate: rates.throughput.network });
                 self.settings.events.send(Event::Sampled(self.sampled(&rates, &now)));
             }
         }
@@ -232,7 +237,7 @@ impl Controller<'_> {
 
     fn conclude(&mut self, before: &Sample, after: Sample) {
         let elapsed = self.clock.now();
-        let observation = sampler::observe(before, &after, elapsed, &self.tuner.last, &self.settings.policy);
+        let mut observation = sampler::observe(before, &after, elapsed, &self.tuner.last, &self.settings.policy);
         if observation.interval.is_zero() {
             return;
         }
@@ -242,13 +247,17 @@ impl Controller<'_> {
         if judged == Judged::No {
             return;
         }
-        if self.tuner.decide(&observation).is_some() {
+        // What the others of this host leave is the limit of the next decision, and of the last one where there is none any more.
+        let used = Use { workers: observation.workers, rate: observation.throughput.network };
+        observation.policy = self.settings.member.ask(&self.settings.policy, Some(used));
+        let decided = self.tuner.decide(&observation).is_some();
+        if self.tuner.narrow(&observation.policy) || decided {
             self.apply();
         }
     }
 
     fn apply(&mut self) {
-        let decision = self.tuner.last.clone();
+        let decision = self.settings.member.settle(self.tuner.last.clone());
         self.unapplied = self.plant.apply(&decision).is_err();
         let tuned = Tuned { elapsed_s: self.clock.now().as_secs_f64(), decision };
         self.settings.recorder.decision(&tuned, self.tuner.error.as_ref().map(Error::kind));

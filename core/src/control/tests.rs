@@ -142,7 +142,7 @@ impl Optimizer for Scripted {
 
 fn settings() -> Settings {
     let (policy, events) = (Policy::new(PolicyName::Fair, 64), EventSender::silent());
-    Settings { policy, interval: None, events, recorder: Recorder::default() }
+    Settings { policy, interval: None, events, recorder: Recorder::default(), member: Member::default() }
 }
 
 fn streams(outcome: &Outcome) -> Vec<u16> {
@@ -277,6 +277,21 @@ fn the_engine_clamps_what_an_unguarded_optimizer_answers() {
     let (optimizer, _) = Scripted::new(&[0, 5000], refuse);
     let outcome = run(&mut plant, optimizer, settings(), &*clock);
     assert_eq!(streams(&outcome)[..3], [2, 1, 64]);
+}
+
+#[test]
+fn what_others_of_the_host_leave_limits_every_decision() {
+    let place = tempfile::tempdir().unwrap();
+    let [other, member] = [(); 2].map(|()| Member::of_a_test(place.path(), 16));
+    other.ask(&Policy::new(PolicyName::Fair, 64), None);
+    other.settle(Decision::uniform(10, "ten"));
+    let clock = Arc::new(ManualClock::new());
+    let mut plant = SimulatedPlant::new(&clock, 10);
+    let outcome = run(&mut plant, Box::new(Fixed::new(20)), Settings { member, ..settings() }, &*clock);
+    let decided = streams(&outcome);
+    assert!(decided.len() > 3 && decided.iter().all(|n| *n == 6), "{decided:?}");
+    let reason = &outcome.decisions[1].decision.reason;
+    assert!(reason.ends_with("6 of 16 streams: 2 transfers share this host"), "{reason}");
 }
 
 #[test]

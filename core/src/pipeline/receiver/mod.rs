@@ -273,6 +273,11 @@ impl Receiver {
         }
     }
 
+    /// Changes how many bytes this half may hold in buffers.
+    pub(crate) fn hold(&self, bytes: u64) {
+        self.shared.pool.resize(bytes);
+    }
+
     /// Begins to receive on a stream.
     pub(crate) fn attach(&self, number: u16, source: Box<dyn FrameSource>) -> Result<()> {
         let shared = Arc::clone(&self.shared);
