@@ -351,7 +351,7 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     file.write_text(json.dumps({**good, **changed({})}))
     assert Knowledge.read(file).clusters[0].entries == 1
     both = {name: [*load[name], *load[name]] for name in ("settings", "count", "mean", "squares")}
-    for change, expected in (
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"kind": "harp"}, "kind 'harp'"),
         ({"format": 9}, "format 9"),
         ({"features": []}, "features"),
@@ -372,7 +372,8 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         (changed({}, squares=[math.nan]), "NaN"),
         (changed({}, last_s=math.inf), "Infinity"),
         ({"learned": {**good["learned"], "logs": [{"name": "a", "entries": 1, "until_s": -math.inf}]}}, "Infinity"),
-    ):
+    ]
+    for change, expected in cases:
         file.write_text(json.dumps({**good, **change}))
         with pytest.raises(ValueError, match=r"knowledge\.json") as raised:
             Knowledge.read(file)

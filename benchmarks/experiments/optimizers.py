@@ -28,8 +28,8 @@ FIXED = {"light": (2, 4, 6, 8, 10, 12, 16), "medium": (4, 8, 12, 16, 20, 24, 32)
 """Constants around the best by Falcon's utility: as many as fill the path, 17 beside 8 others, 27 beside 32."""
 FIXED_QUICK = {"light": (4, 8, 16), "medium": (8, 16, 24)}
 SEARCHING = (
-    *("auto", "falcon", "falcon-printed", "falcon-mp", "hill-climb", "binary", "bayes", "marlin", "nelder-mead", "pcp"),
-    *("single-chunk", "promc", "globus"),
+    *("auto", "model", "falcon", "falcon-printed", "falcon-mp", "hill-climb", "binary", "bayes", "marlin"),
+    *("nelder-mead", "pcp", "single-chunk", "promc", "globus"),
 )
 LEARNING = ("harp", "harp-once", "asm", "ann")
 """Those that learn from the transfers that were made before on the same path."""
@@ -210,8 +210,8 @@ class Track:
     def busy_s(self, each: Run, load: str) -> float:
         """How long the whole path would be busy with the data of a copy."""
         if load == "changing":
-            shares = [left(each.streams, LOADS[part], self.ends) for part in ("light", "medium")]
-            return self.changing_s * in_steps(statistics.mean(shares))
+            # So much takes longer once there are others, who need some seconds to get their share.
+            return self.changing_s
         return self.seconds * in_steps(left(each.streams, LOADS[load], self.ends))
 
 
