@@ -237,7 +237,8 @@ impl Transfer {
         };
         check_mirror(options, &roots)?;
         let files = chosen(options, &roots, file_name.is_some())?;
-        let services = [&source, &destination].into_iter().flatten().any(|store| !store.capabilities().flushes);
+        let [from, to] = [&source, &destination].map(|store| store.as_ref().map(|store| store.capabilities().flushes));
+        let services = [from, to].contains(&Some(false));
         let times = destination.as_ref().map_or(Times::Exact, |store| store.capabilities().times);
         // Memory is no storage.
         let rate = options.worker_rate.filter(|_| self.made_up.is_none());
@@ -256,6 +257,8 @@ impl Transfer {
             files: files.map(Arc::from),
             source: source.map(|store| open::throttled(store, rate)),
             destination: destination.map(|store| open::throttled(store, rate)),
+            // What a service sends waits in the system while its reader writes. A worker that has a rate only reads, or only writes.
+            direct: rate.is_none() && (from, to) == (Some(false), Some(true)),
             base,
             buffer: options.buffer,
             retries: options.retries,
