@@ -116,6 +116,7 @@ def test_one_model_for_each_load_describes_the_published_logs() -> None:
     told = [group for group in json.loads(history.groups(logs_harp.MOST_CONCURRENCY)) if group["model"]]
     explained, _ = logs_harp.pooled(told, rows)
     assert explained >= logs_harp.BARS["pooled"]
+    assert logs_harp.explained(logs_harp.validating(told, rows))[0] >= logs_harp.BARS["pooled"]
     assert history.global_fit(4)[0] < 0.7
     assert history.global_fit(4, [row for group in told for row in group["rows"]])[0] < 0.7
     accuracy = [group["model"]["accuracy"] for group in told if group["model"]["accuracy"] is not None]

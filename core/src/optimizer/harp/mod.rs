@@ -17,9 +17,10 @@
 //!   transfer: whenever the number of a cluster's files has doubled since, its parameters and the channels of all are worked out anew.
 //! - Where no past transfer is similar, the heuristic stays, and online tuning follows what it makes of what becomes known of files and
 //!   bandwidth.
-//! - Models are learned in the loop that tunes, for a cluster at a time, when the first sample is over and when much more is known of its
-//!   files. What is compared is worked out once for all clusters, and learning from the 21,000 most similar rows and the newest 256
-//!   groups of them bounds the time that it takes. Meanwhile the transfer goes on.
+//! - Models are learned in the loop that tunes, when the first sample is over and when much more is known of a cluster's files. What is
+//!   compared is worked out once for all clusters, and no more is learned from than the 21,000 most similar rows and the newest 256 groups
+//!   of them: a tenth of a second for a cluster, whatever the history holds (a test of `estimate` measures it). The paper's optimizer
+//!   takes 2 to 3 s. Meanwhile the transfer goes on.
 //! - A parameter that no similar transfer tried at more than one value is not decided: edt's own, without limits, make none.
 
 pub mod assess;
