@@ -37,8 +37,8 @@ OWN_LIMIT_S = 120.0
 AMAZON = programs.FOLDER / "nf-amazon-2.9.0"
 """Nextflow's own plugin for S3, unpacked, in the version that belongs to the oldest Nextflow.
 
-With a server of one's own that version asks Amazon where the bucket is, and each question takes more than a second where
-no way leads there: what is measured must have the condition of 25.04, `global = bucketName!=null && !isCustomEndpoint()`.
+With a server of one's own that version asks Amazon where the bucket is, which takes more than a second each time where
+no way leads there: what is measured must have the condition of 25.04, `bucketName!=null && !isCustomEndpoint()`.
 """
 AHEAD = 60
 
