@@ -106,7 +106,7 @@ mod tests {
     fn shares_are_max_min_fair_whatever_is_wanted() {
         for seed in 0..200u16 {
             let wanted: Vec<_> =
-                (0..1 + seed % 9).map(|n| ("", [1, 2, 4][usize::from(n % 3)], 1 + (seed * 7 + n * 13) % 40)).collect();
+                (0..=seed % 9).map(|n| ("", [1, 2, 4][usize::from(n % 3)], 1 + (seed * 7 + n * 13) % 40)).collect();
             let total = 10 + seed % 60;
             let shares = shared(&wanted, total, 99);
             let (sum, demand): (u16, u16) = (shares.iter().sum(), wanted.iter().map(|one| one.2).sum());
