@@ -16,7 +16,7 @@ const MOST_GROUPS: usize = 256;
 /// The models of the past transfers that are like a task.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Models {
-    models: Vec<Model>,
+    groups: Vec<Model>,
     /// Where each promises most with at most `limit` files in flight; `None` if it counts as an outlier there.
     peaks: Vec<Option<Peak>>,
     limit: u16,
@@ -45,13 +45,13 @@ impl Models {
         let groups = telling(groups(known.pasts(), &known.similar(task)));
         let models: Vec<Model> = groups.iter().filter_map(Model::of).collect();
         let peaks = peaks(&models, limit);
-        Self { models, peaks, limit, near: NEAR * task.path.bandwidth }
+        Self { groups: models, peaks, limit, near: NEAR * task.path.bandwidth }
     }
 
     /// Holds to another limit of the files in flight, for which nothing has to be learned anew.
     pub(super) fn bound(&mut self, limit: u16) {
         if self.limit != limit {
-            (self.peaks, self.limit) = (peaks(&self.models, limit), limit);
+            (self.peaks, self.limit) = (peaks(&self.groups, limit), limit);
         }
     }
 
@@ -62,7 +62,7 @@ impl Models {
 
     /// The estimate after a sample; `None` without models.
     pub(super) fn estimate(&self, sample: Measured) -> Option<Estimate> {
-        let sound = || self.models.iter().zip(&self.peaks).filter_map(|(model, peak)| peak.map(|peak| (model, peak)));
+        let sound = || self.groups.iter().zip(&self.peaks).filter_map(|(model, peak)| peak.map(|peak| (model, peak)));
         // HARP eq. 3
         let residuals: Vec<f64> = sound().map(|(model, _)| sample.throughput - model.throughput(sample.at)).collect();
         let weights = weights(&residuals, self.near).into_iter();
@@ -112,6 +112,8 @@ fn mean_point(models: &[Weighted<'_>], of: impl Fn(&Weighted<'_>) -> Point) -> P
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::super::testing::{pass, past};
     use super::*;
     use crate::history::Past;
@@ -202,14 +204,13 @@ mod tests {
             let days = (0..60_000 / (96 * repeats)).map(|day| day as f64);
             let history: Vec<Past> =
                 days.flat_map(|day| vec![pass(&past(), DAY_S * day, rough(share, day)); repeats].concat()).collect();
-            let begun = std::time::Instant::now();
+            let begun = Instant::now();
             let known = Known::of(history);
-            let compared = begun.elapsed();
+            let (compared, begun) = (begun.elapsed(), Instant::now());
             let mut models = Models::learned(&known, &Task::of(&past(), 1.25e9), 64);
-            let learned = begun.elapsed();
+            let (learned, begun) = (begun.elapsed(), Instant::now());
             models.bound(8);
-            let bound = begun.elapsed();
-            println!("{what}: {} models; {compared:?} + {:?} + {:?}", models.count(), learned - compared, bound - learned);
+            println!("{what}: {} models; {compared:?} + {learned:?} + {:?}", models.count(), begun.elapsed());
         }
     }
 

@@ -224,7 +224,7 @@ mod tests {
         let corners = bounds.corners();
         assert_eq!((corners[0], corners[7]), (bounds.least, bounds.most));
         for corner in [[1.0, 2.0, 3.0], [5.0, 2.0, 3.0], [1.0, 2.0, 9.0], [5.0, 2.0, 9.0]] {
-            assert_eq!(corners.iter().filter(|found| **found == corner).count(), 2, "{corner:?}");
+            assert_eq!(corners.iter().filter(|found| found.as_slice() == corner.as_slice()).count(), 2, "{corner:?}");
         }
     }
 
