@@ -112,8 +112,6 @@ fn mean_point(models: &[Weighted<'_>], of: impl Fn(&Weighted<'_>) -> Point) -> P
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::super::testing::{pass, past};
     use super::*;
     use crate::history::Past;
@@ -187,31 +185,6 @@ mod tests {
         // Every other one has too few rows to be fitted.
         assert_eq!(found.len(), MOST_GROUPS);
         assert_eq!((found[0].indices[0], found[MOST_GROUPS - 1].indices[0]), (3, 999));
-    }
-
-    // cargo test --release -p edt --lib longest_that_learning -- --ignored --nocapture
-    #[test]
-    #[ignore = "it measures how long learning takes where more is known than is ever learned from"]
-    fn the_longest_that_learning_takes() {
-        let noise = |at: f64| (at.sin() * 43_758.5).fract();
-        let rough = |share: f64, day: f64| {
-            move |cc: u16, p: u16, pp: u16| {
-                let at = f64::from(cc) * 12.9 + f64::from(p) * 78.2 + f64::from(pp) * 37.7 + day;
-                hill(16.0, 1e6)(cc, p, pp) * (1.0 + share * noise(at))
-            }
-        };
-        for (what, share, repeats) in [("models", 0.1, 1), ("outliers", 0.9, 2)] {
-            let days = (0..60_000 / (96 * repeats)).map(|day| day as f64);
-            let history: Vec<Past> =
-                days.flat_map(|day| vec![pass(&past(), DAY_S * day, rough(share, day)); repeats].concat()).collect();
-            let begun = Instant::now();
-            let known = Known::of(history);
-            let (compared, begun) = (begun.elapsed(), Instant::now());
-            let mut models = Models::learned(&known, &Task::of(&past(), 1.25e9), 64);
-            let (learned, begun) = (begun.elapsed(), Instant::now());
-            models.bound(8);
-            println!("{what}: {} models; {compared:?} + {learned:?} + {:?}", models.count(), begun.elapsed());
-        }
     }
 
     #[test]

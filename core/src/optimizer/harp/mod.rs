@@ -19,8 +19,7 @@
 //!   bandwidth.
 //! - Models are learned in the loop that tunes, when the first sample is over and when much more is known of a cluster's files. What is
 //!   compared is worked out once for all clusters, and no more is learned from than the 21,000 most similar rows and the newest 256 groups
-//!   of them: a tenth of a second for a cluster, whatever the history holds (a test of `estimate` measures it). The paper's optimizer
-//!   takes 2 to 3 s. Meanwhile the transfer goes on.
+//!   of them: about a tenth of a second for a cluster, whatever the history holds. Meanwhile the transfer goes on.
 //! - A parameter that no similar transfer tried at more than one value is not decided: edt's own, without limits, make none.
 
 pub mod assess;
