@@ -358,7 +358,7 @@ def test_a_reader_that_waits_holds_nobody_up(edt: Edt, scratch: Path, database: 
 def test_a_file_is_exported_as_a_whole_or_not_at_all(edt: Edt, scratch: Path, database: Path) -> None:
     import_many(edt, scratch, 100)
     file = scratch / "out" / "rows.csv"
-    words = ["history", "export", "--format", "csv", "--table", "imported", "--output", file]
+    words: list[str | Path] = ["history", "export", "--format", "csv", "--table", "imported", "--output", file]
     assert edt.run(*words).code == 2
     file.parent.mkdir()
     ok(edt.run(*words))

@@ -220,11 +220,7 @@ impl Transfer {
                 (None, roots, name)
             }
         };
-        open::overlap::distinct(&self.sources, &roots)?;
-        open::overlap::separate(&self.sources, &self.destination, options)?;
-        if options.run == RunMode::Copy {
-            open::probe::writable(&self.destination)?;
-        }
+        self.check_places(&roots)?;
         let (destination, base, into) = match open::destination(&self.destination, options)? {
             Destination::Here { store, base, into } => (Some(store), base, into),
             Destination::There { target: server, base, into } => {
@@ -267,6 +263,16 @@ impl Transfer {
         };
         let peer = begun(&work, peer, target.as_ref(), options)?;
         Ok((work, target, peer))
+    }
+
+    /// Whether the sources and the destination go together, and can be written to.
+    fn check_places(&self, roots: &[Root]) -> Result<()> {
+        open::overlap::distinct(&self.sources, roots)?;
+        open::overlap::separate(&self.sources, &self.destination, &self.options)?;
+        if self.options.run == RunMode::Copy {
+            open::probe::writable(&self.destination)?;
+        }
+        Ok(())
     }
 
     /// Streams that the first decision asks for at least, as far as that is known before it is made.

@@ -100,7 +100,7 @@ def path() -> pathlib.Path:
 
 def _table(name: str, id: int | None) -> _pa.Table:
     pa = _pyarrow()
-    batches = []
+    batches: list[_pa.RecordBatch] = []
     place: tuple[int, int] | None = None
     while not batches or place is not None:
         columns, place = _edt.history_batch(name, id, place)

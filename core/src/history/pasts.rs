@@ -238,10 +238,10 @@ mod tests {
             let pasts = history.pasts_within("local", "dtn_7632", effort).unwrap();
             pasts.into_iter().map(|past| past.destination).collect::<Vec<_>>()
         };
-        let long = Duration::from_secs(600);
-        assert_eq!(found(Effort::of(1000, long)), ["dtn_7632", "old_7632", "new_7632"]);
-        assert_eq!(found(Effort::of(15, long)), ["dtn_7632", "new_7632"]);
-        assert_eq!(found(Effort::of(10, long)), ["dtn_7632"]);
+        let ample = Duration::from_mins(10);
+        assert_eq!(found(Effort::of(1000, ample)), ["dtn_7632", "old_7632", "new_7632"]);
+        assert_eq!(found(Effort::of(15, ample)), ["dtn_7632", "new_7632"]);
+        assert_eq!(found(Effort::of(10, ample)), ["dtn_7632"]);
         // The newest of each part is read, however late it is.
         assert_eq!(found(Effort::of(1000, Duration::ZERO)), ["dtn_7632", "new_7632"]);
         let log = "start_s,source,destination,files,bytes,concurrency,throughput_bytes_per_s\n1,local,dtn_7632,5,500,2,1e6\n";

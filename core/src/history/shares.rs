@@ -293,11 +293,14 @@ mod tests {
         (in_flight / seen.len() as f64, chunks / seen.len() as f64)
     }
 
+    /// Files of a size, the bytes that are looked at, and how they are shared out.
+    type Mix = (&'static [(u32, u64)], Range<u64>, Sharing);
+
     #[test]
     fn files_in_flight_are_those_that_the_queue_of_a_sender_has_in_flight() {
         let twelve = Sharing { streams: 12, ..EIGHT };
         let objects = Sharing { one_by_one: true, chunk: 8 * MIB, ..EIGHT };
-        let mixes: [(&[(u32, u64)], Range<u64>, Sharing); 10] = [
+        let mixes: [Mix; 10] = [
             // One large file has all streams until no more is left of it than of the others.
             (&[(1, 10 * GIB), (1000, 10 * MIB)], GIB..9 * GIB, EIGHT),
             (&[(1, 10 * GIB), (1000, 10 * MIB)], 11 * GIB..15 * GIB, EIGHT),

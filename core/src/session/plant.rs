@@ -35,7 +35,9 @@ impl<'a> CallerPlant<'a> {
     fn hold(&self) {
         let halves = &self.caller.halves;
         if let Some(bytes) = self.member.memory() {
-            halves.iter().for_each(|(half, _)| half.hold(bytes / halves.len() as u64));
+            for (half, _) in halves {
+                half.hold(bytes / halves.len() as u64);
+            }
         }
     }
 
