@@ -19,13 +19,14 @@ class End:
 
 @dataclass(frozen=True)
 class Ends:
-    """Both ends of a path: data goes from near to far. `rate_bps` is `None` where nothing limits it."""
+    """Both ends of a path: data goes from near to far. A rate is `None` where nothing limits all, or a stream."""
 
     path: str
     near: End
     far: End
     rate_bps: float | None
     rtt_ms: float
+    stream_rate_bps: float | None = None
 
 
 LOOPBACK = Ends("loopback", End("127.0.0.1"), End("127.0.0.1"), None, 0.0)
@@ -40,4 +41,5 @@ def opened(path: str) -> Iterator[Ends]:
     with emulated.Path.start(path) as running:
         near = End(running.near.address, tuple(running.command("near", [])))
         far = End(running.far.address, tuple(running.command("far", [])))
-        yield Ends(path, near, far, running.profile["rate_bps"], running.profile["rtt_ms"])
+        profile = running.profile
+        yield Ends(path, near, far, profile["rate_bps"], profile["rtt_ms"], profile["stream_rate_bps"])

@@ -150,9 +150,12 @@ class Workplace:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What edt processes need: the secret, and directories of configuration and data that are not the user's."""
+        """What edt processes need: the secret, directories that are not the user's, and no broker.
+
+        Transfers that stand for those of different hosts must not know of each other, though they run on one.
+        """
         own = {"EDT_CONFIG_DIR": str(self.path / "config"), "EDT_DATA_DIR": str(self.path / "edt-data")}
-        return {"EDT_TOKEN": self.secret, **own}
+        return {"EDT_TOKEN": self.secret, "EDT_BROKER": "off", **own}
 
     def empty(self, name: str) -> Path:
         """An empty directory of that name; what it held is removed."""

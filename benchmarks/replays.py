@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from edt._edt import AsmSearch
 from edt.learning import Entries, Knowledge, Options
@@ -17,23 +18,61 @@ MEASURED = Options(grid="measured")
 """In a replay only settings that were measured can be tried."""
 
 SAMPLES = 4
+"""Most samples of a search."""
+
+First = Literal["maximum", "separating"]
+"""Where a search begins: at the maximum under the median load, or where the surfaces lie furthest apart."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A setting, and what it gives in the held-out pass."""
+
+    setting: Setting
+    fraction: float
+    """Of the best throughput of the pass."""
+
+    @property
+    def streams(self) -> int:
+        """Streams that it takes."""
+        parallelism, concurrency, _ = self.setting
+        return parallelism * concurrency
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """What became of one held-out pass, after one sample, after two, and so on."""
+    """What became of one held-out pass: lists are of the state after one sample, after two, and so on.
+
+    A search ends once it has found its surface. From then on nothing changes, and what is predicted is mostly a setting
+    that was sampled: there the prediction is compared with the very value that the search was ended by.
+    """
 
     number: int
     known: int
     """Loads that were known."""
-    accuracy: list[float]
-    """Of the prediction for the next transfer: 1 - |achieved - predicted| / predicted, at least 0 [ASM eq. 21]."""
-    fraction: list[float]
-    """What the setting that is kept gives, of the best throughput of the pass."""
-    candidates: list[int]
+    samples: list[Tried] = field(default_factory=list)
+    """All that were taken before the search ended."""
+    agreement: list[float] = field(default_factory=list)
+    """1 - |achieved - predicted| / predicted of the next transfer [ASM eq. 21], negative beyond twice as much."""
+    fresh: list[bool] = field(default_factory=list)
+    """Whether the next transfer has a setting that was not sampled."""
+    others: list[float] = field(default_factory=list)
+    """The median accuracy of the predictions for all settings of the pass that were not sampled."""
+    kept: list[Tried] = field(default_factory=list)
+    """What the search would stay with."""
+    highest: list[Tried] = field(default_factory=list)
+    """The highest point of its surface, with as many streams as that takes."""
+    candidates: list[int] = field(default_factory=list)
     """Surfaces that were left."""
-    fresh: list[bool]
-    """Whether the next transfer has a setting that was not sampled yet."""
+
+    @property
+    def accuracy(self) -> list[float]:
+        """The agreement, at least 0."""
+        return [max(0.0, each) for each in self.agreement]
+
+    def had_ended(self, samples: int) -> bool:
+        """Whether the search had ended before it could take so many samples."""
+        return len(self.samples) < samples
 
 
 def entries_of(passes: Sequence[Pass]) -> Entries:
@@ -69,37 +108,61 @@ class Archive:
         self.cluster = {number: labels[index] for index, number in enumerate(self.parts)}
         self.method, self.count = found.method, int(found.labels.max()) + 1
 
-    def knowledge(self, known: Sequence[Pass]) -> Knowledge:
-        """What some passes teach."""
+    def knowledge(self, known: Sequence[Pass]) -> dict[str, Any]:
+        """The content of the knowledge file that some passes teach."""
         clusters = []
         for label in range(self.count):
             parts = [self.parts[each.number] for each in known if self.cluster[each.number] == label]
             if parts:
                 clusters.append(grown(nothing(), Entries.joined(parts), self.options))
-        return Knowledge(self.options, clusters)
+        return Knowledge(self.options, clusters).to_dict()
 
     def of_its_kind(self, held: Pass, known: Sequence[Pass]) -> list[Pass]:
         """The known passes of the cluster of a pass."""
         return [each for each in known if self.cluster[each.number] == self.cluster[held.number]]
 
 
-def replayed(held: Pass, knowledge: Knowledge) -> Replayed:
+def replayed(held: Pass, knowledge: dict[str, Any], first: First = "maximum") -> Replayed:
     """Takes samples from a pass that the knowledge does not hold."""
     truth = held.throughput
     best = max(truth.values())
-    content = json.dumps(knowledge.to_dict()).encode()
-    known = {"bandwidth": held.bandwidth, "rtt_s": held.rtt_s, "mean_size": held.mean_size, "files": float(held.files)}
-    search = AsmSearch(content, known)
-    found = Replayed(held.number, len(search.loads), [], [], [], [])
-    setting, seen, moved = search.best(search.surface), set[Setting](), True
-    for _ in range(SAMPLES):
-        seen.add(setting)
-        moved = moved and search.sampled(setting, truth[setting])
-        setting = search.best(search.surface)
+
+    def tried(setting: Setting) -> Tried:
+        return Tried(setting, truth[setting] / best)
+
+    def agreement(setting: Setting) -> float:
         predicted, _ = search.predict(search.surface, setting)
+        return 1 - abs(truth[setting] - predicted) / predicted
+
+    known = {"bandwidth": held.bandwidth, "rtt_s": held.rtt_s, "mean_size": held.mean_size, "files": float(held.files)}
+    search = AsmSearch(json.dumps(knowledge).encode(), known)
+    cluster = knowledge["clusters"][search.cluster]
+    found = Replayed(held.number, len(search.loads))
+    setting, searching = begin(search, cluster, first), True
+    for _ in range(SAMPLES):
+        if searching:
+            found.samples.append(tried(setting))
+            searching = search.sampled(setting, truth[setting])
+            setting = search.best(search.surface)
+        sampled = {each.setting for each in found.samples}
         kept, _ = search.conclusion()
-        found.accuracy.append(max(0.0, 1 - abs(truth[setting] - predicted) / predicted))
-        found.fraction.append(truth[kept] / best)
+        found.agreement.append(agreement(setting))
+        found.fresh.append(setting not in sampled)
+        found.others.append(statistics.median(max(0.0, agreement(other)) for other in truth if other not in sampled))
+        found.kept.append(tried(kept))
+        found.highest.append(tried(setting_of(cluster["surfaces"][search.surface]["argmax"])))
         found.candidates.append(search.candidates)
-        found.fresh.append(setting not in seen)
     return found
+
+
+def begin(search: AsmSearch, cluster: dict[str, Any], first: First) -> Setting:
+    """The setting of the first sample; where there is one surface alone, nothing is to be told apart."""
+    if first == "separating" and cluster["separating"]:
+        return setting_of(cluster["separating"][0])
+    return search.best(search.surface)
+
+
+def setting_of(text: Any) -> Setting:
+    """Takes a setting of a knowledge file."""
+    parallelism, concurrency, pipelining = text
+    return parallelism, concurrency, pipelining

@@ -19,9 +19,10 @@ from harness import Edt, Server
 
 @pytest.fixture(scope="session", autouse=True)
 def _history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Transfers of this process, and of those that it starts, leave no record among the user's."""
+    """Transfers of this process, and of those that it starts, keep no record among the user's, and share nothing."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EDT_DATA_DIR", str(tmp_path_factory.mktemp("edt-data")))
+        patch.setenv("EDT_BROKER_DIR", str(tmp_path_factory.mktemp("edt-broker")))
         yield
 
 

@@ -109,9 +109,10 @@ class Edt:
     """The command line, with an environment of its own: no test reads or writes what is the user's."""
 
     def __init__(self, home: Path) -> None:
-        own = {"EDT_CONFIG_DIR": str(home / "config"), "EDT_DATA_DIR": str(home / "edt-data")}
+        folders = {"EDT_CONFIG_DIR": "config", "EDT_DATA_DIR": "edt-data", "EDT_BROKER_DIR": "edt-broker"}
+        own = {variable: str(home / folder) for variable, folder in folders.items()}
         self.environment = {**os.environ, "EDT_TOKEN": SECRET, **own}
-        for name in ("EDT_LOG", "EDT_HISTORY", "EDT_HISTORY_DAYS"):
+        for name in ("EDT_LOG", "EDT_HISTORY", "EDT_HISTORY_DAYS", "EDT_BROKER"):
             self.environment.pop(name, None)
 
     def start(self, *words: str | Path, secret: str = SECRET) -> Running:

@@ -305,7 +305,7 @@ def test_a_copy_is_near_the_best_once_three_intervals_are_on_average() -> None:
     assert optimizers.until_near(followed(0.2, 0.95, 0.5, 0.9, 0.8, 0.1), 1.0) is None
 
 
-def test_regret_is_what_was_missed_of_the_best_in_the_first_half_minute() -> None:
+def test_regret_is_what_was_missed_of_the_best_in_the_first_seconds() -> None:
     assert optimizers.regret(followed(0.5, 0.5, 1.0, 0.0), 1.0) == pytest.approx(1 / 3)
     late = followed(*[0.5] * 60)
     assert optimizers.regret(late, 1.0) == pytest.approx(0.5)

@@ -53,12 +53,36 @@ def test_a_pass_is_a_group_with_a_model() -> None:
     assert group["rows"] == list(range(216))
     model = group["model"]
     assert (model["degree"], round(model["accuracy"], 3)) == (2, 1.0)
+    assert len(set(model["validating"])) == 65
+    assert set(model["validating"]) < set(group["rows"])
     assert model["best"][0] == pytest.approx(16, abs=0.01)
     # 70 % of 400 are 280: from 5.05 on.
     assert model["relaxed"] == pytest.approx([6, 1, 1])
     explained, variance = history.global_fit(2)
     assert explained == pytest.approx(1)
     assert variance < 1
+
+
+def test_one_polynomial_can_be_held_to_rows_that_it_was_not_fitted_to() -> None:
+    history = HarpHistory(json.dumps(one_pass(hill) + one_pass(lambda cc, p, pp: hill(cc, p, pp) / 4, DAY_S)))
+    light, heavy = range(216), range(216, 432)
+    assert history.global_fit(2, light)[0] == pytest.approx(1)
+    assert history.global_fit(2, range(1, 216, 2), range(0, 216, 2))[0] == pytest.approx(1)
+    assert history.global_fit(2, light, heavy)[0] < 0
+    assert history.global_fit(2) == history.global_fit(2, range(432), range(432))
+    with pytest.raises(IndexError, match="no row 432"):
+        history.global_fit(2, [0, 432])
+
+
+def test_outliers_count_by_the_mean_of_their_group() -> None:
+    rows = [{"goodput": goodput} for goodput in (1.0, 3.0, 5.0, 7.0, 9.0)]
+    model = {"predicted": [4.0, 7.0, 9.0], "validating": [4]}
+    groups: list[logs_harp.Group] = [{"rows": [0, 1], "model": None}, {"rows": [2, 3, 4], "model": model}]
+    assert logs_harp.everything(groups, rows) == [(1, 2), (3, 2), (5, 4), (7, 7), (9, 9)]
+    assert logs_harp.validating(groups[1:], rows) == [(9, 9)]
+    explained, variance = logs_harp.explained(logs_harp.everything(groups, rows))
+    assert explained == pytest.approx(1 - 3 / 40)
+    assert variance == pytest.approx(3 / 5 * (8 / 1e6) ** 2)
 
 
 def test_a_choice_knows_nothing_of_what_is_left_out() -> None:
@@ -92,6 +116,8 @@ def test_one_model_for_each_load_describes_the_published_logs() -> None:
     told = [group for group in json.loads(history.groups(logs_harp.MOST_CONCURRENCY)) if group["model"]]
     explained, _ = logs_harp.pooled(told, rows)
     assert explained >= logs_harp.BARS["pooled"]
+    assert logs_harp.explained(logs_harp.validating(told, rows))[0] >= logs_harp.BARS["pooled"]
     assert history.global_fit(4)[0] < 0.7
+    assert history.global_fit(4, [row for group in told for row in group["rows"]])[0] < 0.7
     accuracy = [group["model"]["accuracy"] for group in told if group["model"]["accuracy"] is not None]
     assert statistics.median(accuracy) >= logs_harp.BARS["accuracy"]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import signal
 import sqlite3
 import stat
+import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from harness import MIB, Edt, Outcome, Server, fill, mixed_tree, snapshot, wait_until
+from harness import EDT, MIB, Edt, Outcome, Server, fill, mixed_tree, snapshot, wait_until
 
 LOG = """\
 start_s,source,destination,bandwidth_bytes_per_s,rtt_s,tcp_buffer_bytes,files,mean_file_bytes,concurrency,parallelism,pipelining,throughput_bytes_per_s
@@ -80,6 +83,9 @@ def test_a_transfer_is_kept_with_its_intervals_and_decisions_and_without_names(
         assert interval["network_concurrency"] == pytest.approx(sampled["concurrency"]["network"])
         assert interval["write_throughput"] == pytest.approx(sampled["throughput"]["write"])
         assert interval["bytes_verified"] == sampled["totals"]["bytes_verified"]
+        assert interval["judged"] in (True, False)
+    # What comes after the last whole interval says nothing.
+    assert shown["intervals"][-1]["judged"] is False
     reasons = [decision["decision"]["reason"] for decision in report["decisions"]]
     assert [decision["reason"] for decision in shown["decisions"]] == reasons
 
@@ -275,6 +281,8 @@ def test_logs_of_other_tools_are_imported_once_and_refused_with_a_reason(edt: Ed
     first, second = map(json.loads, found)
     expected = {"source": "a", "destination": "b", "bytes": 10**8, "concurrency": 4, "throughput": 5e8, "rtt_s": 0.04}
     assert expected.items() <= first.items()
+    assert [first["label"], second["label"]] == ["gridftp.csv"] * 2
+    assert "2 transfers of other tools imported as `gridftp.csv`" in edt.run("history", "list").err
     assert (second["rtt_s"], second["number"]) == (None, 1)
     log.write_text(LOG.replace("rtt_s", "rtt_ms"))
     outcome = edt.run("history", "import", log)
@@ -282,7 +290,120 @@ def test_logs_of_other_tools_are_imported_once_and_refused_with_a_reason(edt: Ed
     assert "rtt_ms" in outcome.err and "docs/history.md" in outcome.err
     log.write_text(LOG.replace("5e8", "fast"))
     assert "line 2" in edt.run("history", "import", log).err
+    log.write_text(LOG.replace("1e6", "1e19"))
+    outcome = edt.run("history", "import", log)
+    assert (outcome.code, "line 2" in outcome.err, "too large" in outcome.err) == (2, True, True), outcome.err
     assert "removed 2 transfers of other tools" in ok(edt.run("history", "prune", "--imported"))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_log_may_come_through_a_pipe(edt: Edt, scratch: Path) -> None:
+    pipe = scratch / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=(LOG,))
+    writer.start()
+    assert "imported 2 transfers" in ok(edt.run("history", "import", "--label", "piped", pipe))
+    writer.join()
+    command = [str(EDT), "history", "import", "-"]
+    same = subprocess.run(
+        command, env=edt.environment, input=LOG, text=True, capture_output=True, timeout=60, check=True
+    )
+    assert "standard input was imported before" in same.stdout
+    other = LOG.replace("5e8", "7e8")
+    subprocess.run([*command, "--label", "two"], env=edt.environment, input=other, text=True, timeout=60, check=True)
+    lines = ok(edt.run("history", "export", "--format", "json", "--table", "imported")).splitlines()
+    assert [json.loads(line)["label"] for line in lines] == ["piped", "piped", "two", "two"]
+
+
+def exporting(edt: Edt, form: str) -> subprocess.Popen[bytes]:
+    """An export whose reader decides when it goes on."""
+    command = [str(EDT), "history", "export", "--format", form, "--table", "imported"]
+    return subprocess.Popen(command, env=edt.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def import_many(edt: Edt, scratch: Path, count: int) -> None:
+    """Imports so many transfers, each different from the others."""
+    header, row = LOG.splitlines()[:2]
+    lines = [row.replace("5e8", str(10**8 + 7919 * number % 10**8)) for number in range(count)]
+    (scratch / "many.csv").write_text("\n".join([header, *lines]))
+    ok(edt.run("history", "import", scratch / "many.csv"))
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "parquet"])
+def test_a_reader_that_went_away_ends_an_export_quietly(edt: Edt, scratch: Path, form: str) -> None:
+    import_many(edt, scratch, 20_000)
+    with exporting(edt, form) as running:
+        assert running.stdout is not None and running.stderr is not None
+        running.stdout.close()
+        err = running.stderr.read()
+        assert (running.wait(60), err) == (0, b"")
+
+
+def test_a_reader_that_waits_holds_nobody_up(edt: Edt, scratch: Path, database: Path) -> None:
+    import_many(edt, scratch, 20_000)
+    with exporting(edt, "json") as running:
+        assert running.stdout is not None
+        first = running.stdout.readline()
+        # It has more to say than fits into a pipe, and waits now.
+        time.sleep(0.2)
+        with closing(sqlite3.connect(database, timeout=0, isolation_level=None)) as connection:
+            connection.execute("UPDATE imports SET label = 'other'")
+            assert connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
+        found = [json.loads(line) for line in [first, *running.stdout]]
+        assert running.wait(60) == 0
+    assert [row["number"] for row in found] == list(range(20_000))
+    assert (found[0]["label"], found[-1]["label"]) == ("many.csv", "other")
+
+
+def test_a_file_is_exported_as_a_whole_or_not_at_all(edt: Edt, scratch: Path, database: Path) -> None:
+    import_many(edt, scratch, 100)
+    file = scratch / "out" / "rows.csv"
+    words: list[str | Path] = ["history", "export", "--format", "csv", "--table", "imported", "--output", file]
+    assert edt.run(*words).code == 2
+    file.parent.mkdir()
+    ok(edt.run(*words))
+    whole = file.read_text()
+    assert whole.count("\n") == 101
+    database.write_bytes(b"no database " * 1000)
+    assert edt.run(*words).code != 0
+    assert file.read_text() == whole
+    assert [path.name for path in file.parent.iterdir()] == ["rows.csv"]
+
+
+def test_a_history_that_cannot_be_written_can_be_read(edt: Edt, source: Path, scratch: Path, database: Path) -> None:
+    fill(source / "a.bin", 1000, "a")
+    edt.copy(source, scratch / "first")
+    # Whoever looks puts all of it into one file.
+    expected = transfers(edt)
+    before = database.read_bytes()
+    assert [path.name for path in database.parent.glob("history.db*")] == ["history.db"]
+    # Nobody can make the log of changes then, whatever the permissions.
+    database.with_name("history.db-wal").mkdir()
+    assert transfers(edt) == expected
+    assert "1 transfer kept" in edt.run("history", "list").err
+    assert json.loads(ok(edt.run("history", "show", "--json", "1")))["transfer"] == expected[0]
+    outcome = edt.run("cp", source, scratch / "second")
+    assert (outcome.code, outcome.err.count("the history of transfers is not kept")) == (0, 1), outcome.err
+    pruned = edt.run("history", "prune")
+    assert (pruned.code, "EDT_DATA_DIR" in pruned.err) == (3, True), pruned.err
+    assert database.read_bytes() == before
+
+
+def test_tables_of_an_older_edt_are_brought_up_to_date(edt: Edt, source: Path, scratch: Path, database: Path) -> None:
+    fill(source / "a.bin", 2 * MIB, "a")
+    edt.copy("--interval", "0.1", "--limit-rate", "4MB", source, scratch / "first")
+    transfers(edt)
+    with closing(sqlite3.connect(database)) as connection, connection:
+        for index in ("transfers_by_pair", "imported_by_pair"):
+            connection.execute(f"DROP INDEX {index}")
+        connection.execute("ALTER TABLE intervals DROP COLUMN judged")
+        connection.execute("PRAGMA user_version = 2")
+    edt.copy("--interval", "0.1", "--limit-rate", "4MB", source, scratch / "second")
+    of = {number: json.loads(ok(edt.run("history", "show", "--json", number)))["intervals"] for number in ("1", "2")}
+    assert {interval["judged"] for interval in of["1"]} == {None}
+    assert {interval["judged"] for interval in of["2"]} <= {True, False}
+    assert of["1"] and of["2"]
+    assert rows(database, "PRAGMA user_version") == [(3,)]
 
 
 def test_old_transfers_are_removed_by_age(edt: Edt, source: Path, scratch: Path, database: Path) -> None:

@@ -24,38 +24,52 @@ from traffic import Traffic
 PATHS = ("cloudlab", "shared")
 LOADS = {"light": 0, "medium": 8, "heavy": 32}
 """Streams of others from memory to memory [HARP §2.2.1]."""
-FIXED = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48)
-FIXED_QUICK = (4, 8, 16, 32)
+FIXED = {"light": (2, 4, 6, 8, 10, 12, 16), "medium": (4, 8, 12, 16, 20, 24, 32), "heavy": (8, 16, 24, 28, 32, 40, 48)}
+"""Constants around the best by Falcon's utility: as many as fill the path, 17 beside 8 others, 27 beside 32."""
+FIXED_QUICK = {"light": (4, 8, 16), "medium": (8, 16, 24)}
 SEARCHING = (
-    *("auto", "falcon", "falcon-printed", "falcon-mp", "hill-climb", "binary", "bayes", "marlin", "nelder-mead", "pcp"),
-    *("single-chunk", "promc", "globus"),
+    *("auto", "model", "falcon", "falcon-printed", "falcon-mp", "hill-climb", "binary", "bayes", "marlin"),
+    *("nelder-mead", "pcp", "single-chunk", "promc", "globus"),
 )
 LEARNING = ("harp", "harp-once", "asm", "ann")
 """Those that learn from the transfers that were made before on the same path."""
-HISTORY = (1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32)
-"""Streams of the transfers that are made for them to learn from, with light traffic, as HARP's were."""
+SECONDS = (4.0, 15.0)
+"""How long a copy takes, in a quick run and in a full one."""
+TYPICAL = 12
+"""Streams that most optimizers come to here; the data are what so many move in that time beside the others."""
+FEW = {"falcon-printed": 4, "hill-climb": 6, "pcp": 6, "single-chunk": 4}
+"""Those that stay with fewer for most of the time."""
+STEPS = 8
+"""Data are sized in so many steps up to what the whole path moves, so that many copies are of the same."""
+HISTORY = (2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32)
+"""Streams of the transfers that are made to be learned from, with light traffic, as HARP's were."""
 PASSES = 3
 """How often each of them is made."""
 HISTORY_S = 1.5
 MOST_CHANNELS = ("--max-streams", "10")
 """What the papers allow ProMC, which always takes all that it is allowed."""
-REGRET_S = 30.0
+REGRET_S = 15.0
+GUARD = "guard: "
+"""How the reason of a decision begins that is the guard's."""
+FREED = ", forgotten; "
+"""What the reason has beside it where the guard only tells that the optimizer decides again."""
 TOGETHER = 3
 """Intervals whose mean utility has to be near that of the best constant for the first of them to count as good."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One copy that is to be made: its name, and the options of `edt cp`."""
+    """One copy that is to be made: its name, the options of `edt cp`, and the streams that its data are sized for."""
 
     name: str
     words: tuple[str, ...]
+    streams: int = TYPICAL
 
 
 CHANGING = tuple(Run(name, ("--optimizer", name)) for name in ("harp", "harp-once", "auto"))
 """What is run while the load changes from light to medium in the middle."""
-CHANGING_S = 20.0
-"""How long such a copy takes at least, so that there is something to change."""
+CHANGING_S = (12.0, 20.0)
+"""How long such a copy takes at least, in a quick run and in a full one, so that there is something to change."""
 
 
 def run(options: Options) -> Outcome:
@@ -72,9 +86,10 @@ def run(options: Options) -> Outcome:
                 points |= track.changing()
     return Outcome(
         "optimizers",
-        "One copy of files of 16 MiB with each optimizer, guarded as always, on tmpfs at both ends. Medium and heavy "
-        "traffic of others are 8 and 32 streams of iperf3 that begin before; light is none. Utility is Falcon's; the "
-        "best constant is that of the highest mean utility among those that were tried.",
+        "One copy of files of 16 MiB with each optimizer, guarded as always, on tmpfs at both ends: as many files as "
+        f"take some {options.seconds or SECONDS[not options.quick]:g} s under this load. Medium and heavy traffic of "
+        "others are 8 and 32 streams of iperf3 that begin before; light is none. Utility is Falcon's; the best "
+        "constant is that of the highest mean utility among those that were tried.",
         figures(points),
         options.scale,
         notes(),
@@ -90,23 +105,17 @@ class Track:
     def __init__(self, bench: Bench, place: Workplace, ends: paths.Ends) -> None:
         self.bench, self.place, self.ends = bench, place, ends
         self.folder = place.empty("optimizers")
-        self.seconds = bench.options.seconds or (5.0 if bench.options.quick else 40.0)
+        full = not bench.options.quick
+        self.seconds = bench.options.seconds or SECONDS[full]
+        self.changing_s = max(self.seconds, CHANGING_S[full])
         self.experienced = False
 
     def measure(self, load: str) -> dict[str, Point]:
         """All points of this path under a load, by name."""
-        runs = self.runs()
-        self.prepare(load, runs)
+        every = runs(self.bench.options, load)
+        self.prepare(load, every)
         with Traffic(self.place, self.ends, LOADS[load]):
-            return self.measured(load, runs)
-
-    def runs(self) -> list[Run]:
-        """The constants first, whose best is the yardstick."""
-        constants = FIXED_QUICK if self.bench.options.quick else FIXED
-        fixed = [Run(f"fixed {n}", ("--optimizer", "fixed", "--concurrency", str(n))) for n in constants]
-        limits = {"promc": MOST_CHANNELS}
-        names = (*SEARCHING, *LEARNING)
-        return [*fixed, *(Run(name, ("--optimizer", name, *limits.get(name, ()))) for name in names)]
+            return self.measured(load, every)
 
     def changing(self) -> dict[str, Point]:
         """Copies during which the others begin in the middle."""
@@ -136,14 +145,15 @@ class Track:
 
     def point(self, each: Run, load: str) -> Point:
         """One copy and its timeline; one that failed says why."""
-        data = self.data(max(self.seconds, CHANGING_S) if load == "changing" else self.seconds)
+        data = self.data(self.busy_s(each, load))
         point: Point = {"path": self.ends.path, "load": load, "name": each.name, "rate_bps": self.ends.rate_bps}
         try:
             report = self.copied(data, each.words, self.environment("off"), change=load == "changing")
         except (Failed, TooSlow) as error:
             return {**point, "failed": " ".join(str(error).split())[-300:], "timeline": []}
         kept = ("elapsed_s", "throughput", "concurrency", "loss")
-        timeline = [{name: sample[name] for name in kept} for sample in report["timeline"]]
+        samples = zip(report["timeline"], overruled(report), strict=True)
+        timeline = [{**{name: sample[name] for name in kept}, "overruled": guard} for sample, guard in samples]
         wall = timeline[-1]["elapsed_s"]
         return {**point, "timeline": timeline, "wall_s": wall, "mean_mbps": 8e-6 * data.size.bytes / wall}
 
@@ -152,8 +162,8 @@ class Track:
     ) -> dict[str, Any]:
         """Copies once into an empty directory; the report."""
         file = self.folder / "report.json"
-        # With many others on the path a copy takes as much longer as they take of it.
-        limit_s = 20 * self.seconds + 60
+        # One that keeps to a single stream takes many times as long.
+        limit_s = 10 * self.changing_s + 60
         with Serving(self.place, self.ends, []) as url:
             command: list[str | Path] = [
                 *self.ends.near.prefix,
@@ -168,7 +178,7 @@ class Track:
             ]
             copy = Measured(command, environment, talks=False)
             if change:
-                time.sleep(max(self.seconds, CHANGING_S) / 2)
+                time.sleep(self.changing_s / 2)
                 with Traffic(self.place, self.ends, LOADS["medium"]):
                     copy.end(limit_s=limit_s)
             else:
@@ -196,6 +206,47 @@ class Track:
     def data(self, seconds: float) -> Data:
         """Files that take about that long at the path's rate."""
         return self.bench.data("uniform", self.bench.uncapped("uniform", seconds, self.ends))
+
+    def busy_s(self, each: Run, load: str) -> float:
+        """How long the whole path would be busy with the data of a copy."""
+        if load == "changing":
+            # So much takes longer once there are others, who need some seconds to get their share.
+            return self.changing_s
+        return self.seconds * in_steps(left(each.streams, LOADS[load], self.ends))
+
+
+def runs(options: Options, load: str) -> list[Run]:
+    """What is run under a load: the constants first, whose best is the yardstick."""
+    constants = (FIXED_QUICK if options.quick else FIXED)[load]
+    fixed = [Run(f"fixed {n}", ("--optimizer", "fixed", "--concurrency", str(n)), n) for n in constants]
+    limits = {"promc": MOST_CHANNELS}
+    names = (*SEARCHING, *LEARNING)
+    return fixed + [Run(name, ("--optimizer", name, *limits.get(name, ())), FEW.get(name, TYPICAL)) for name in names]
+
+
+def left(streams: int, others: int, ends: paths.Ends) -> float:
+    """The share of a path's rate that so many streams get beside streams of others, if each gets as much as another."""
+    fair = streams / (streams + others)
+    if ends.rate_bps is None or ends.stream_rate_bps is None:
+        return fair
+    each = ends.stream_rate_bps / ends.rate_bps
+    return min(streams * each, max(fair, 1 - others * each))
+
+
+def in_steps(share: float) -> float:
+    """The nearest step to a share, the first at least."""
+    return min(max(1, round(STEPS * share)), STEPS) / STEPS
+
+
+def overruled(report: dict[str, Any]) -> list[bool]:
+    """Of each interval of a report, whether the guard had overruled the optimizer there."""
+    decisions = [(tuned["elapsed_s"], tuned["decision"]["reason"]) for tuned in report["decisions"]]
+    found = []
+    for sample in report["timeline"]:
+        # What was in force is what was decided last before the interval ended.
+        reason = next((reason for made_s, reason in reversed(decisions) if made_s < sample["elapsed_s"]), "")
+        found.append(reason.startswith(GUARD) and FREED not in reason)
+    return found
 
 
 def mean_utility(point: Point) -> float:
@@ -253,14 +304,17 @@ def table(points: dict[str, Point], path: str, load: str) -> Table:
     rows = []
     for point in group(points, path, load):
         if not point["timeline"]:
-            rows.append([point["name"], f"failed: {point['failed']}", "-", "-", "-"])
+            rows.append([point["name"], f"failed: {point['failed']}", *"-----"])
             continue
-        streams = statistics.mean(sample["concurrency"]["network"] for sample in whole(point) or point["timeline"])
+        samples = whole(point) or point["timeline"]
+        streams = statistics.mean(sample["concurrency"]["network"] for sample in samples)
+        guard = statistics.mean(sample["overruled"] for sample in samples)
         near = until_near(point, best)
         seconds = "never" if near is None else f"{near:.1f}"
         goodput = f"{point['mean_mbps']:,.0f}"
-        rows.append([point["name"], goodput, f"{streams:.1f}", seconds, f"{100 * regret(point, best):.0f} %"])
-    header = ["optimizer", "Mbit/s", "mean streams", "seconds until within 10 %", "regret"]
+        shares = [f"{100 * share:.0f} %" for share in (regret(point, best), guard)]
+        rows.append([point["name"], goodput, f"{streams:.1f}", seconds, *shares, f"{point['wall_s']:.0f}"])
+    header = ["optimizer", "Mbit/s", "mean streams", "seconds until within 10 %", "regret", "overruled", "seconds"]
     about = f"{path}, {load} traffic ({LOADS[load]} streams of others); the best constant is {constant['name']}"
     return Table(about, header, rows)
 
@@ -298,7 +352,11 @@ def notes() -> list[str]:
     return [
         f"`seconds until within 10 %`: when the first of {TOGETHER} intervals ended whose mean utility was at least "
         f"{NEAR} of the best constant's. `regret`: how much of that utility was missed in the first {REGRET_S:.0f} s; "
-        "a constant misses what its first seconds cost; below zero is better than the best constant's mean.",
+        "a constant misses what its first seconds cost; below zero is better than the best constant's mean. "
+        "`overruled`: the share of the intervals in which the guard had put another setting in the place of the "
+        "optimizer's, as it does where three intervals in a row bring less than 80 % of the best utility seen, or "
+        "where the throughput collapses: what the optimizer does by itself is not seen there. `seconds`: how long the "
+        "copy took.",
         f"`ann`, `asm`, `harp` and `harp-once` learn from {PASSES * len(HISTORY)} transfers with constants, made "
         "before without traffic of others. ProMC takes all streams that it is allowed: 10, as in its papers; the "
         "others are allowed 64. Trained agents (`edt`, `automdt`, `drl`) are measured by `agents`.",

@@ -1,6 +1,7 @@
 //! Slabs: the pooled, reused blocks of memory that carry file bytes, drawn from one byte budget of the process.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -104,11 +105,20 @@ impl Budget {
 /// The memory this process may use: the control group's limit or the machine's memory.
 fn memory_limit() -> u64 {
     let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
-    let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-        let kib: u64 = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.split_whitespace().next()?.parse().ok()?;
-        Some(kib * 1024)
-    });
-    group.unwrap_or(u64::MAX).min(machine.unwrap_or(8 << 30))
+    group.unwrap_or(u64::MAX).min(machine_memory())
+}
+
+/// The memory of this machine.
+pub(crate) fn machine_memory() -> u64 {
+    static MACHINE: OnceLock<u64> = OnceLock::new();
+    *MACHINE.get_or_init(|| {
+        let told = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+            let kib: u64 =
+                text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.split_whitespace().next()?.parse().ok()?;
+            Some(kib * 1024)
+        });
+        told.unwrap_or(8 << 30)
+    })
 }
 
 /// The share of the budget that one half of one transfer may hold.
@@ -121,22 +131,28 @@ struct PoolShared {
     budget: Arc<Budget>,
     used: Mutex<usize>,
     freed: Condvar,
-    slabs: usize,
+    slabs: AtomicUsize,
 }
 
 impl SlabPool {
     /// A pool of at most `bytes` drawn from `budget`.
     pub fn new(budget: Arc<Budget>, bytes: u64) -> Self {
-        let slabs = usize::try_from(bytes / SLAB_SIZE as u64).unwrap_or(usize::MAX).max(2);
+        let slabs = AtomicUsize::new(slabs(bytes));
         Self { shared: Arc::new(PoolShared { budget, used: Mutex::new(0), freed: Condvar::new(), slabs }) }
+    }
+
+    /// Changes how many bytes may be taken; what is taken beyond that comes back in its own time.
+    pub(crate) fn resize(&self, bytes: u64) {
+        self.shared.slabs.store(slabs(bytes), Ordering::Relaxed);
+        self.shared.freed.notify_all();
     }
 
     /// Takes a slab, waiting at most `patience` for one to come back; its content is arbitrary, its length 0.
     pub fn take(&self, patience: Duration) -> Option<Slab> {
         let mut used = self.shared.used.lock();
-        if *used >= self.shared.slabs {
-            self.shared.freed.wait_while_for(&mut used, |used| *used >= self.shared.slabs, patience);
-            if *used >= self.shared.slabs {
+        if *used >= self.shared.size() {
+            self.shared.freed.wait_while_for(&mut used, |used| *used >= self.shared.size(), patience);
+            if *used >= self.shared.size() {
                 return None;
             }
         }
@@ -151,12 +167,21 @@ impl SlabPool {
 
     /// Bytes that can still be taken, and the size of the pool.
     pub fn free(&self) -> (u64, u64) {
-        let used = *self.shared.used.lock();
-        ((self.shared.slabs.saturating_sub(used) * SLAB_SIZE) as u64, (self.shared.slabs * SLAB_SIZE) as u64)
+        let (used, slabs) = (*self.shared.used.lock(), self.shared.size());
+        ((slabs.saturating_sub(used) * SLAB_SIZE) as u64, (slabs * SLAB_SIZE) as u64)
     }
 }
 
+/// The slabs of a pool of so many bytes.
+fn slabs(bytes: u64) -> usize {
+    usize::try_from(bytes / SLAB_SIZE as u64).unwrap_or(usize::MAX).max(2)
+}
+
 impl PoolShared {
+    fn size(&self) -> usize {
+        self.slabs.load(Ordering::Relaxed)
+    }
+
     fn release(&self) {
         *self.used.lock() -= 1;
         self.freed.notify_one();
@@ -223,6 +248,20 @@ mod tests {
         assert_eq!(pool.free().0, 0);
         drop(first);
         assert!(pool.take(Duration::ZERO).is_some());
+    }
+
+    #[test]
+    fn a_pool_that_shrinks_lends_nothing_until_enough_has_come_back() {
+        let pool = SlabPool::new(Budget::new(8 << 20), 4 * SLAB_SIZE as u64);
+        let mut held: Vec<Slab> = (0..4).map(|_| pool.take(Duration::ZERO).unwrap()).collect();
+        pool.resize(2 * SLAB_SIZE as u64);
+        assert_eq!(pool.free(), (0, 2 * SLAB_SIZE as u64));
+        held.truncate(2);
+        assert!(pool.take(Duration::ZERO).is_none());
+        held.truncate(1);
+        assert!(pool.take(Duration::ZERO).is_some());
+        pool.resize(4 * SLAB_SIZE as u64);
+        assert_eq!(pool.free().0, 3 * SLAB_SIZE as u64);
     }
 
     #[test]

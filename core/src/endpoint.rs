@@ -135,7 +135,8 @@ impl Endpoint {
         Ok(Location::Remote(Remote { host: host.to_owned(), port, tls, path: path.trim_matches('/').to_owned(), directory }))
     }
 
-    /// The key of an object store is taken as written, for any character may stand in it; all other paths are percent-encoded.
+    /// The key of an object store is taken as written, for any character may stand in it; all other paths are percent-encoded, and of a web
+    /// address is known how.
     fn service(&self, scheme: Scheme, rest: &str) -> Result<Location> {
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (user, place) = authority.rsplit_once('@').map_or((None, authority), |(user, place)| (Some(user), place));
@@ -154,10 +155,11 @@ impl Endpoint {
             Some((path, query)) if scheme.has_queries() => (path, Some(query.to_owned())),
             _ => (path, None),
         };
+        let written = scheme.written(path);
         let path = if scheme.is_object_store() { path.to_owned() } else { self.decode(path)? };
         let directory = path.is_empty() || path.ends_with('/');
         let user = user.map(|user| self.decode(user)).transpose()?;
-        Ok(Location::Service(ServiceUrl { scheme, user, host: host.to_owned(), port, path, query, directory }))
+        Ok(Location::Service(ServiceUrl { scheme, user, host: host.to_owned(), port, path, written, query, directory }))
     }
 
     fn zero(&self, sizes: &str) -> Result<Location> {
@@ -262,6 +264,16 @@ pub fn parse_size(text: &str) -> Option<u64> {
     let bytes = value * unit;
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     (bytes.is_finite() && bytes < 9e18).then_some(bytes as u64)
+}
+
+/// Reads a rate as bytes per second: `100MB` and `100M` are bytes, `800Mbit` is bits; a trailing `/s` changes nothing.
+pub fn parse_rate(text: &str) -> Option<f64> {
+    let amount = text.strip_suffix("/s").unwrap_or(text);
+    match amount.strip_suffix("bit") {
+        // What stands before `bit` is a prefix alone: `MBbit` means nothing.
+        Some(bits) => parse_size(bits).filter(|_| !bits.ends_with('B')).map(|bits| bits as f64 / 8.0),
+        None => parse_size(amount).map(|bytes| bytes as f64),
+    }
 }
 
 impl From<&str> for Endpoint {

@@ -3,6 +3,7 @@
 //! Read [`transfer`] first: a [`Transfer`] plans, runs the three stages read, network and write, and answers with a [`Report`].
 
 pub mod auth;
+pub mod broker;
 pub mod buffer;
 pub mod control;
 pub mod endpoint;

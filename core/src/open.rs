@@ -141,7 +141,8 @@ fn service_sources(urls: &[&ServiceUrl], options: &TransferOptions) -> Result<So
     let mut roots = Vec::new();
     let mut file_name = None;
     let Some(first) = urls.first() else { return Err(Error::new(ErrorKind::InvalidInput, "a transfer needs a source")) };
-    let store = remote::open(first, Purpose::Read, options)?.store;
+    let first = if alone { (*first).clone() } else { first.named() };
+    let store = remote::open(&first, Purpose::Read, options)?.store;
     if options.symlinks == Symlinks::Follow && store.capabilities().symlinks {
         return Err(Error::new(ErrorKind::Unsupported, format!("could not follow the links of `{}`", first.place()))
             .with_cause("edt follows symbolic links of local directories and of edt servers alone")

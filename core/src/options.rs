@@ -1,8 +1,12 @@
 //! Options of a transfer and of a server: one plain struct each, filled by every face of edt, validated once at start.
 
+mod host;
+
 use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
+
+pub use host::{HostLimits, Sharing};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::optimizer::PolicyName;
@@ -82,6 +86,8 @@ pub struct TransferOptions {
     pub known_hosts: Option<PathBuf>,
     /// Where the manifest (JSON lines) of the transfer is kept; default a temporary file that the report owns.
     pub manifest: Option<PathBuf>,
+    /// What this transfer shares with all others of its host; default what variables say, see [`HostLimits`].
+    pub host: HostLimits,
     /// What the history keeps of the transfer; default what `EDT_HISTORY` says, else all but the names of endpoints.
     pub history: Remember,
 }
@@ -120,6 +126,7 @@ impl Default for TransferOptions {
             plain: Plain::LoopbackOnly,
             known_hosts: None,
             manifest: None,
+            host: HostLimits::default(),
             history: Remember::Environment,
         }
     }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::control::{self, Outcome, Settings, SystemClock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::client::{self, Opening, Session, Target};
-use crate::link::{Control, ControlSender, Dialer, memory};
+use crate::link::{Control, ControlSender, Dialer, FrameSink, memory};
 use crate::optimizer::{FirstStreams, Optimizer};
 use crate::options::TransferOptions;
 use crate::path::RelativePath;
@@ -42,6 +42,8 @@ pub(crate) struct Work {
     pub(crate) destination: Option<Arc<dyn Store>>,
     /// Copies without the bytes passing through here, if the services of both sides can.
     pub(crate) copier: Option<Arc<dyn Copier>>,
+    /// Whether the thread that reads a block writes it too, where both halves are in this process.
+    pub(crate) direct: bool,
     /// The destination as named.
     pub(crate) base: RelativePath,
     pub(crate) buffer: u64,
@@ -131,6 +133,7 @@ struct Caller {
     /// The stores at this side, whose waits end with the transfer.
     stores: Vec<Arc<dyn Store>>,
     copier: Option<Arc<dyn Copier>>,
+    direct: bool,
     /// Whether the sender here begins before it hears what the receiver has.
     ahead: bool,
 }
@@ -172,6 +175,7 @@ impl Caller {
             retries: work.retries,
             stores: work.source.iter().chain(&work.destination).cloned().collect(),
             copier: work.copier.clone(),
+            direct: work.direct,
             ahead,
         })
     }
@@ -190,7 +194,7 @@ impl Caller {
                 })
                 .collect();
             let keeper = scope.spawn(|| self.keep_streams());
-            let mut plant = CallerPlant::new(self, &steering.cancel);
+            let mut plant = CallerPlant::new(self, &steering.cancel, &steering.settings.member);
             let outcome = control::run(&mut plant, optimizer, steering.settings.clone(), &steering.clock);
             // A half may have heard of a cancellation first, and ended the loop by it.
             self.heed(&steering.cancel);
@@ -312,20 +316,22 @@ impl Caller {
         match (&self.remote, self.half()) {
             (Some((dialer, _)), Half::Sender(half)) => half.attach(number, dialer.sink(number)?),
             (Some((dialer, _)), Half::Receiver(half)) => half.attach(number, dialer.source(number)?),
-            (None, _) => {
-                let (sink, source) = memory::stream(8);
-                for (half, _) in &self.halves {
-                    if let Half::Receiver(half) = half {
-                        half.attach(number, source)?;
-                        break;
-                    }
-                }
-                match self.half() {
-                    Half::Sender(half) => half.attach(number, sink),
-                    Half::Receiver(_) => Ok(()),
-                }
-            }
+            (None, Half::Sender(sender)) => self.halves.iter().try_for_each(|(half, _)| match half {
+                Half::Receiver(receiver) => sender.attach(number, self.joined(receiver, number)?),
+                Half::Sender(_) => Ok(()),
+            }),
+            (None, Half::Receiver(_)) => Ok(()),
         }
+    }
+
+    /// The sending end of a stream to the receiver in this process.
+    fn joined(&self, receiver: &Receiver, number: u16) -> Result<Box<dyn FrameSink>> {
+        if self.direct {
+            return Ok(receiver.direct(number));
+        }
+        let (sink, source) = memory::stream(8);
+        receiver.attach(number, source)?;
+        Ok(sink)
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::auth::secret;
+use crate::broker::{Limits, Member};
 use crate::control::{Outcome, Settings, SystemClock, Waited};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
@@ -20,7 +21,7 @@ use crate::history::{Beginning, Recording};
 use crate::link::client::{self, Session, Target};
 use crate::link::socket::check_congestion;
 use crate::open::{self, Destination, Sources};
-use crate::optimizer::{FirstStreams, Optimizer, Policy, PolicyName};
+use crate::optimizer::{FirstStreams, Optimizer, PerStage, Policy, PolicyName};
 use crate::options::{RunMode, TransferOptions};
 use crate::path::RelativePath;
 use crate::pipeline::account::Account;
@@ -32,10 +33,10 @@ use crate::protocol::message::{Key, MadeUp, ReceiveOptions, Root, SendOptions};
 use crate::report::Report;
 use crate::session::{Steering, Work};
 use crate::store::{EntryKind, Times};
-use crate::transfer::job::{Job, JobRunner};
+use crate::transfer::job::{Job, JobRunner, Way};
 use crate::transfer::learned::Learned;
 use crate::transfer::runner::{Ended, Guarding, Runner, SharedOptimizer};
-use crate::transfer::settings::{check_mirror, chosen, policy, receive_options, send_options};
+use crate::transfer::settings::{check_mirror, chosen, claim, here, policy, receive_options, send_options};
 
 pub use handle::{Canceller, TransferHandle};
 
@@ -113,6 +114,7 @@ impl Transfer {
     /// Starts the transfer on threads of its own. Fails at once on options, endpoints, secrets and connections that cannot work.
     pub fn start(self) -> Result<TransferHandle> {
         self.options.validate()?;
+        let limits = Limits::read(&self.options.host)?.filter(|_| self.options.run == RunMode::Copy);
         let learned = match self.optimizer {
             Some(_) => Learned::default(),
             None => Learned::read(&self.options, &self.sources, &self.destination)?,
@@ -122,7 +124,7 @@ impl Transfer {
             if self.options.files.is_some() {
                 return Err(Error::new(ErrorKind::Unsupported, "files can be chosen of a directory, and not of a table"));
             }
-            return self.start_job(job, learned);
+            return self.start_job(job, learned, limits);
         }
         let (events, receiver) = EventSender::channel();
         let (work, target, peer) = self.open()?;
@@ -141,7 +143,8 @@ impl Transfer {
         };
         let optimizer = SharedOptimizer::new(optimizer, &self.options, self.guarding);
         let recording = Recording::begin(beginning, optimizer.name());
-        let settings = Settings { policy, interval: self.options.interval, events, recorder: recording.recorder() };
+        let member = Member::join(limits, claim(&self.options, &self.sources, &self.destination, &policy, here(&work)));
+        let settings = Settings { policy, interval: self.options.interval, events, recorder: recording.recorder(), member };
         let runner = Runner {
             optimizer,
             sources: self.sources,
@@ -159,7 +162,7 @@ impl Transfer {
     }
 
     /// Starts what a service carries out in its own way.
-    fn start_job(self, job: Box<dyn Job>, learned: Learned) -> Result<TransferHandle> {
+    fn start_job(self, job: Box<dyn Job>, learned: Learned, limits: Option<Limits>) -> Result<TransferHandle> {
         let (events, receiver) = EventSender::channel();
         let manifest = Manifest::create(self.options.manifest.as_deref())?;
         let account = Arc::new(Account::new(events.clone(), manifest));
@@ -174,7 +177,9 @@ impl Transfer {
         };
         let optimizer = SharedOptimizer::new(optimizer, &self.options, self.guarding);
         let recording = Recording::begin(beginning, optimizer.name());
-        let settings = Settings { policy, interval: self.options.interval, events, recorder: recording.recorder() };
+        let here = PerStage { read: job.way() == Way::There, network: true, write: job.way() == Way::Here };
+        let member = Member::join(limits, claim(&self.options, &self.sources, &self.destination, &policy, here));
+        let settings = Settings { policy, interval: self.options.interval, events, recorder: recording.recorder(), member };
         let steering = Steering { account, cancel: Arc::clone(&cancel), settings, clock: SystemClock::new() };
         let name = optimizer.name().to_owned();
         let ended =
@@ -215,11 +220,7 @@ impl Transfer {
                 (None, roots, name)
             }
         };
-        open::overlap::distinct(&self.sources, &roots)?;
-        open::overlap::separate(&self.sources, &self.destination, options)?;
-        if options.run == RunMode::Copy {
-            open::probe::writable(&self.destination)?;
-        }
+        self.check_places(&roots)?;
         let (destination, base, into) = match open::destination(&self.destination, options)? {
             Destination::Here { store, base, into } => (Some(store), base, into),
             Destination::There { target: server, base, into } => {
@@ -232,7 +233,8 @@ impl Transfer {
         };
         check_mirror(options, &roots)?;
         let files = chosen(options, &roots, file_name.is_some())?;
-        let services = [&source, &destination].into_iter().flatten().any(|store| !store.capabilities().flushes);
+        let [from, to] = [&source, &destination].map(|store| store.as_ref().map(|store| store.capabilities().flushes));
+        let services = [from, to].contains(&Some(false));
         let times = destination.as_ref().map_or(Times::Exact, |store| store.capabilities().times);
         // Memory is no storage.
         let rate = options.worker_rate.filter(|_| self.made_up.is_none());
@@ -251,6 +253,8 @@ impl Transfer {
             files: files.map(Arc::from),
             source: source.map(|store| open::throttled(store, rate)),
             destination: destination.map(|store| open::throttled(store, rate)),
+            // What a service sends waits in the system while its reader writes. A worker that has a rate only reads, or only writes.
+            direct: rate.is_none() && (from, to) == (Some(false), Some(true)),
             base,
             buffer: options.buffer,
             retries: options.retries,
@@ -259,6 +263,16 @@ impl Transfer {
         };
         let peer = begun(&work, peer, target.as_ref(), options)?;
         Ok((work, target, peer))
+    }
+
+    /// Whether the sources and the destination go together, and can be written to.
+    fn check_places(&self, roots: &[Root]) -> Result<()> {
+        open::overlap::distinct(&self.sources, roots)?;
+        open::overlap::separate(&self.sources, &self.destination, &self.options)?;
+        if self.options.run == RunMode::Copy {
+            open::probe::writable(&self.destination)?;
+        }
+        Ok(())
     }
 
     /// Streams that the first decision asks for at least, as far as that is known before it is made.

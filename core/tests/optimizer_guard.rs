@@ -218,6 +218,19 @@ fn a_path_that_lost_half_of_its_capacity_is_not_fought() {
 }
 
 #[test]
+fn a_limit_that_others_of_the_host_lower_is_not_fought() {
+    let mut guard = scripted(|_| uniform(32));
+    let mut decision = guard.start(&policy(64));
+    for interval in 0..40 {
+        let limited = policy(if interval < 10 { 64 } else { 8 });
+        let rate = linear(decision.concurrency.network, 64);
+        decision = guard.decide(&observed(&decision, rate, limited)).expect("what is guarded answers");
+        assert_eq!(decision.concurrency.network, if interval < 10 { 32 } else { 8 });
+        assert!(!decision.reason.contains("back to them"), "{interval}: {}", decision.reason);
+    }
+}
+
+#[test]
 fn falcon_under_guard_follows_a_capacity_that_halves_and_doubles() {
     let mut guard = Guard::new(Box::new(Falcon::new()));
     let capacity = |interval: u32| if (100..200).contains(&interval) { 12 } else { 24 };

@@ -1,11 +1,17 @@
-"""Builds the plugin nf-edt; with `--host`, only with the native library of this machine, as the tests need it.
+"""Builds the plugin nf-edt for Nextflow, with native libraries for all kinds of machines that can be built here.
 
-Libraries for machines of all kinds need `cargo-zigbuild` (`pip install cargo-zigbuild ziglang`) and the targets of
-Rust (`rustup target add ...`); what cannot be built here is left out, and said.
+    build.py                 the plugin, with all libraries that can be built here
+    build.py --host          the plugin, with the library for machines like this one, as the tests need it
+    build.py --libraries     these libraries alone, below target/nextflow/native
+    build.py --with FOLDER   the plugin, with the libraries that a folder has: of several machines, put together
+
+Libraries for other kinds of Linux, and for an old C library, need `cargo-zigbuild` and `ziglang` (`pip install
+cargo-zigbuild`); all need their targets of Rust (`rustup target add ...`). What cannot be built is left out, and said.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -15,87 +21,164 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "target" / "nextflow"
 NATIVE = FOLDER / "native"
-# By the names under which the plugin looks for them. 2.17 is the C library of the oldest systems still in use.
+OLD_GLIBC = ".2.17"
+"""The C library of the oldest systems still in use, as cargo-zigbuild is told of it."""
 TARGETS = {
-    "linux-x86_64": "x86_64-unknown-linux-gnu.2.17",
-    "linux-aarch64": "aarch64-unknown-linux-gnu.2.17",
+    "linux-x86_64": "x86_64-unknown-linux-gnu",
+    "linux-aarch64": "aarch64-unknown-linux-gnu",
     "linux-x86_64-musl": "x86_64-unknown-linux-musl",
     "linux-aarch64-musl": "aarch64-unknown-linux-musl",
     "macos-x86_64": "x86_64-apple-darwin",
     "macos-aarch64": "aarch64-apple-darwin",
 }
+"""The targets of Rust by the names under which the plugin looks for libraries."""
+LIBRARIES = ("libedt_jni.so", "libedt_jni.dylib")
 
 
 def main() -> int:
-    if unknown := [word for word in sys.argv[1:] if word != "--host"]:
-        print(f"unknown: {' '.join(unknown)}", file=sys.stderr)
-        return 2
-    if shutil.which("mvn") is None:
+    words = arguments()
+    if not words.libraries and shutil.which("mvn") is None:
         print("the plugin for Nextflow is not built: `mvn` (Maven) is not installed", file=sys.stderr)
         return 1
     shutil.rmtree(NATIVE, ignore_errors=True)
-    host = host_platform()
-    if "--host" in sys.argv[1:]:
-        build_host(host)
+    NATIVE.mkdir(parents=True)
+    if words.given:
+        take(words.given)
+    elif words.host:
+        build_host()
     else:
-        build_all(host)
-    run("mvn", "-q", "-B", f"-Dbuilt={FOLDER}", "package", folder=ROOT / "plugins" / "nextflow")
-    archive = next(FOLDER.glob("nf-edt-*.zip"))
-    platforms = ", ".join(sorted(path.name for path in NATIVE.iterdir()))
-    print(f"{archive.relative_to(ROOT)}: {archive.stat().st_size / 1e6:.0f} MB, for {platforms}", flush=True)
+        build_all()
+    there = sorted(path.name for path in NATIVE.iterdir())
+    if not there:
+        print("no library for any kind of machine is there: the plugin would not run", file=sys.stderr)
+        return 1
+    if words.libraries:
+        print(f"{NATIVE.relative_to(ROOT)}: for {', '.join(there)}", flush=True)
+    else:
+        pack(there)
     return 0
 
 
-def host_platform() -> str:
-    """The name of this machine's kind."""
-    lines = subprocess.run(["rustc", "-vV"], check=True, capture_output=True, text=True).stdout.splitlines()
-    triple = next(line.split()[1] for line in lines if line.startswith("host: "))
-    return next((name for name, target in TARGETS.items() if target.removesuffix(".2.17") == triple), triple)
+def arguments() -> argparse.Namespace:
+    """The words of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--host", action="store_true")
+    choice.add_argument("--libraries", action="store_true")
+    choice.add_argument("--with", dest="given", type=Path, metavar="FOLDER")
+    words = parser.parse_args()
+    if words.given and words.given.resolve() == NATIVE:
+        parser.error(f"{NATIVE} is made anew: copy the libraries elsewhere first")
+    return words
 
 
-def build_host(host: str) -> None:
+def pack(there: list[str]) -> None:
+    """Compiles the classes, and packs them with the libraries."""
+    run("mvn", "-q", "-B", f"-Dbuilt={FOLDER}", "package", folder=ROOT / "plugins" / "nextflow")
+    archive = next(FOLDER.glob("nf-edt-*.zip"))
+    print(f"{archive.relative_to(ROOT)}: {archive.stat().st_size / 1e6:.0f} MB, for {', '.join(there)}", flush=True)
+
+
+def take(folder: Path) -> None:
+    """Takes libraries that were built elsewhere: FOLDER/NAME/libedt_jni.so."""
+    for name in TARGETS:
+        found = [folder / name / library for library in LIBRARIES if (folder / name / library).is_file()]
+        if found:
+            keep(name, found[0])
+        else:
+            print(f"{name} is left out: {folder / name} holds no library", flush=True)
+
+
+def build_host() -> None:
     """Builds for this machine, with what else the build of the workspace has compiled."""
+    triple = host()
     # Chosen together with the command line, dependencies have the features with which the workspace has compiled them.
     run("cargo", "build", "--release", "--locked", "-p", "edt-cli", "-p", "edt-jni", "--lib")
-    keep(host, ROOT / "target" / "release")
+    library = library_in(ROOT / "target" / "release")
+    kept = keep(next((name for name, target in TARGETS.items() if target == triple), triple), library)
+    if shutil.which("strip"):
+        subprocess.run(["strip", "-S", kept], check=True)
 
 
-def build_all(host: str) -> None:
-    """Builds for all kinds of machines for which there is a compiler here, and at least for this one."""
-    if shutil.which("cargo-zigbuild") is None:
-        print(f"only {host} is built, for machines like this one: `cargo-zigbuild` is not installed", flush=True)
-        build_host(host)
-        return
+def build_all() -> None:
+    """Builds for all kinds of machines for which there are compilers here."""
+    zig = located("cargo-zigbuild")
+    if all(reason(target, zig) for target in TARGETS.values()):
+        print(f"{host()} is built as it is on this machine: it needs a C library as new as this one's", flush=True)
+        build_host()
     for name, target in TARGETS.items():
-        triple = target.removesuffix(".2.17")
-        if not is_installed(triple) or (name.startswith("macos") and sys.platform != "darwin"):
-            print(f"{name} is left out: there is no standard library of Rust for {triple} here", flush=True)
+        if (NATIVE / name).exists():
             continue
-        run("cargo", "zigbuild", "--release", "--locked", "-p", "edt-jni", "--target", target, more=flags(triple))
-        keep(name, ROOT / "target" / triple / "release")
+        if why := reason(target, zig):
+            print(f"{name} is left out: {why}", flush=True)
+        else:
+            build(name, target, zig)
 
 
-def flags(triple: str) -> dict[str, str]:
-    """What the environment must say for a target: Rust links musl in, and then builds no library to load."""
-    name = f"CARGO_TARGET_{triple.upper().replace('-', '_')}_RUSTFLAGS"
-    return {name: "-C target-feature=-crt-static"} if triple.endswith("musl") else {}
+def reason(target: str, zig: str | None) -> str | None:
+    """Why a target cannot be built here; `None` if it can."""
+    darwin = sys.platform == "darwin"
+    if target.endswith("darwin") and not darwin:
+        return "it is built on macOS"
+    if not target.endswith("darwin") and zig is None:
+        return "`cargo-zigbuild` is not installed: pip install cargo-zigbuild"
+    if not has_target(target):
+        return f"Rust has no library for it: rustup target add {target}"
+    return None
 
 
-def is_installed(triple: str) -> bool:
-    """Whether this compiler can build for a target."""
+def build(name: str, target: str, zig: str | None) -> None:
+    """Builds for one kind of machine, without what only debuggers need."""
+    linux = not target.endswith("darwin")
+    program = [zig or "cargo-zigbuild"] if linux else ["cargo"]
+    chosen = target + (OLD_GLIBC if target.endswith("gnu") else "")
+    words = ["rustc", "--release", "--locked", "-p", "edt-jni", "--lib", "--target", chosen]
+    run(*program, *words, "--", "-C", "strip=symbols", more=flags(target))
+    keep(name, library_in(output() / target / "release"))
+
+
+def flags(target: str) -> dict[str, str]:
+    """What the environment must say: Rust links musl in, and then builds no library to load; zig is beside Python."""
+    found = {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])}
+    if target.endswith("musl"):
+        found[f"CARGO_TARGET_{target.upper().replace('-', '_')}_RUSTFLAGS"] = "-C target-feature=-crt-static"
+    return found
+
+
+def located(program: str) -> str | None:
+    """Where a program is, beside this Python or on the path."""
+    beside = Path(sys.executable).parent / program
+    return str(beside) if beside.exists() else shutil.which(program)
+
+
+def output() -> Path:
+    """Where cargo builds."""
+    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+
+
+def host() -> str:
+    """The target of Rust for machines like this one."""
+    lines = subprocess.run(["rustc", "-vV"], check=True, capture_output=True, text=True).stdout.splitlines()
+    return next(line.split()[1] for line in lines if line.startswith("host: "))
+
+
+def has_target(target: str) -> bool:
+    """Whether the compiler can build for a target."""
     root = subprocess.run(["rustc", "--print", "sysroot"], check=True, capture_output=True, text=True).stdout.strip()
-    return (Path(root) / "lib" / "rustlib" / triple / "lib").is_dir()
+    return (Path(root) / "lib" / "rustlib" / target / "lib").is_dir()
 
 
-def keep(name: str, built: Path) -> None:
-    """Puts a library where the plugin is packed from, without what only debuggers need."""
-    library = next(path for path in (built / "libedt_jni.so", built / "libedt_jni.dylib") if path.exists())
+def library_in(folder: Path) -> Path:
+    """The library in a folder of cargo."""
+    return next(path for path in (folder / name for name in LIBRARIES) if path.exists())
+
+
+def keep(name: str, library: Path) -> Path:
+    """Puts a library where the plugin is packed from."""
     target = NATIVE / name / library.name
     target.parent.mkdir(parents=True)
     shutil.copy2(library, target)
-    strip = next((tool for tool in ("llvm-strip", "strip") if shutil.which(tool)), None)
-    if strip and "aarch64" not in name:
-        subprocess.run([strip, "-S", target], check=True)
+    return target
 
 
 def run(*command: str, folder: Path = ROOT, more: dict[str, str] | None = None) -> None:

@@ -19,10 +19,10 @@ __all__ = [
     "Server",
     "__version__",
     "agent_file",
+    "history_batch",
     "history_file",
     "history_import",
     "history_pasts",
-    "history_table",
     "knowledge_file",
     "list",
     "main",
@@ -193,12 +193,17 @@ class HarpHistory:
         """The groups of rows that met the same load and their models with at most `limit` files in flight, as JSON.
 
         A list of objects with `class`, `rows` (indices) and `model`: null for an outlier, else `degree`, `training` and
-        `validation` (R²), `predicted` (one throughput a row), `best` and `relaxed` (parameters) and the validation
-        `accuracy`, 0 to 1 or null.
+        `validation` (R²), `validating` (the indices of the rows that it was not fitted to), `predicted` (one throughput
+        a row), `best` and `relaxed` (parameters) and the validation `accuracy`, 0 to 1 or null.
         """
 
-    def global_fit(self, degree: int) -> tuple[float, float]:
-        """R² and mean squared residual of one polynomial for all rows."""
+    def global_fit(
+        self, degree: int, fitted: Sequence[int] | None = None, told: Sequence[int] | None = None
+    ) -> tuple[float, float]:
+        """R² and mean squared residual over the rows `told` of one polynomial for the rows `fitted`.
+
+        Without `told` over those that it was fitted to, and without `fitted` to all.
+        """
 
     def choice(self, sample: int, without: Sequence[int], limit: int = 65535) -> str | None:
         """What is chosen for a transfer like the row `sample`, if the rows `without` were not known, if anything.
@@ -241,7 +246,7 @@ class AsmSearch:
         """How many surfaces are still candidates, this one among them."""
 
     def best(self, surface: int) -> tuple[int, int, int]:
-        """The setting of the highest throughput of a surface, within the limit of streams."""
+        """The setting with the fewest streams that gives 98 % of the highest throughput within the limit of streams."""
 
     def predict(self, surface: int, setting: tuple[int, int, int]) -> tuple[float, float]:
         """The throughput of a surface at a setting, and its standard deviation."""
@@ -264,8 +269,13 @@ def knowledge_file() -> pathlib.Path:
 def history_file() -> pathlib.Path:
     """Where past transfers are kept."""
 
-def history_table(table: str, id: int | None = None) -> builtins.list[tuple[str, _Type, builtins.list[Any]]]:
-    """Name, type and values of each column of a table: `transfers`, `intervals`, `decisions` or `imported`."""
+def history_batch(
+    table: str, id: int | None = None, after: tuple[int, int] | None = None
+) -> tuple[builtins.list[tuple[str, _Type, builtins.list[Any]]], tuple[int, int] | None]:
+    """Rows of a table, `transfers`, `intervals`, `decisions` or `imported`, that follow those before.
+
+    Name, type and values of each column, and after which place the next rows stand; `None` if there are no more.
+    """
 
 def history_pasts(source: str, destination: str) -> str:
     """Past transfers as optimizers learn from them, as JSON."""

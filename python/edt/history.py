@@ -58,7 +58,7 @@ def decisions(id: int | None = None) -> _pa.Table:
 
 
 def imported() -> _pa.Table:
-    """One row a transfer of another tool, as it was imported."""
+    """One row a transfer of another tool, as it was imported, with the label of its import."""
     return _table("imported", None)
 
 
@@ -66,6 +66,7 @@ def pasts(source: Path, destination: Path) -> _pa.Table:
     """Past transfers as `harp` and `ann` learn from them, stretches of one setting each.
 
     Those between the machines of the two endpoints come first, each part oldest first; other tools' are among them.
+    What cannot be read within a second is left out, the oldest first.
     """
     pa = _pyarrow()
     found = json.loads(_edt.history_pasts(endpoint_text(source), endpoint_text(destination)))
@@ -80,7 +81,7 @@ def import_csv(file: str | os.PathLike[str], *, label: str | None = None) -> int
     """Adds the transfers of other tools in a CSV file, all of them or none, and says how many they are.
 
     Args:
-        file: In the form that `docs/history.md` describes.
+        file: In the form that `docs/history.md` describes; it is read once, and may be a pipe.
         label: Tells them from others; default the name of the file.
 
     Returns:
@@ -99,9 +100,13 @@ def path() -> pathlib.Path:
 
 def _table(name: str, id: int | None) -> _pa.Table:
     pa = _pyarrow()
-    columns = _edt.history_table(name, id)
-    arrays = [pa.array(values, getattr(pa, "bool_" if kind == "bool" else kind)()) for _, kind, values in columns]
-    table: _pa.Table = pa.Table.from_arrays(arrays, names=[name for name, _, _ in columns])
+    batches: list[_pa.RecordBatch] = []
+    place: tuple[int, int] | None = None
+    while not batches or place is not None:
+        columns, place = _edt.history_batch(name, id, place)
+        arrays = [pa.array(values, getattr(pa, "bool_" if kind == "bool" else kind)()) for _, kind, values in columns]
+        batches.append(pa.RecordBatch.from_arrays(arrays, names=[name for name, _, _ in columns]))
+    table: _pa.Table = pa.Table.from_batches(batches)
     return table
 
 

@@ -82,6 +82,16 @@ class TransferOptions(ConnectOptions, total=False):
     """Bytes that one side of this transfer may hold in buffers; default 96 MiB."""
     manifest: Path | None
     """Where the manifest (JSON lines) is kept; default a temporary file that the report owns."""
+    broker: bool | None
+    """Whether the transfer shares with the others of this host; default by `EDT_BROKER`, else yes."""
+    host_streams: int | None
+    """Most streams of all transfers of this host together; default `EDT_HOST_STREAMS`, else 256."""
+    server_streams: int | None
+    """Most streams of all transfers of this host to one server; default `EDT_SERVER_STREAMS`, else 64."""
+    host_memory: Size | None
+    """Most bytes in buffers of all transfers of this host; default `EDT_HOST_MEMORY`, else a quarter of the memory."""
+    host_rate: float | str | None
+    """Most bytes per second of all transfers of this host; default `EDT_HOST_RATE`, else no limit."""
     history: bool | Literal["names"] | None
     """Whether the history keeps a record, and in it the `names` of endpoints; default by `EDT_HISTORY`, else yes."""
 

@@ -24,9 +24,21 @@ impl HarpHistory {
         py.detach(|| serde_json::to_string(&assess::assessed(&self.0, limit)).expect(JSON))
     }
 
-    fn global_fit(&self, py: Python<'_>, degree: u8) -> (f64, f64) {
-        let found = py.detach(|| assess::globally(&self.0, degree));
-        (found.r_squared, found.residual_variance)
+    #[pyo3(signature = (degree, fitted=None, told=None))]
+    fn global_fit(
+        &self,
+        py: Python<'_>,
+        degree: u8,
+        fitted: Option<Vec<usize>>,
+        told: Option<Vec<usize>>,
+    ) -> PyResult<(f64, f64)> {
+        let fitted = fitted.unwrap_or_else(|| (0..self.0.len()).collect());
+        let told = told.unwrap_or_else(|| fitted.clone());
+        if let Some(row) = fitted.iter().chain(&told).find(|row| **row >= self.0.len()) {
+            return Err(PyIndexError::new_err(format!("there is no row {row}")));
+        }
+        let found = py.detach(|| assess::globally(&self.0, degree, &fitted, &told));
+        Ok((found.r_squared, found.residual_variance))
     }
 
     #[pyo3(signature = (sample, without, limit=65_535))]
@@ -36,7 +48,7 @@ impl HarpHistory {
         let chosen = py.detach(|| {
             let known = self.0.iter().enumerate().filter(|(row, _)| !without.contains(row));
             let known: Vec<Past> = known.map(|(_, past)| past.clone()).collect();
-            assess::chosen(&known, sample, limit)
+            assess::chosen(known, sample, limit)
         });
         Ok(chosen.map(|chosen| serde_json::to_string(&chosen).expect(JSON)))
     }

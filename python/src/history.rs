@@ -2,11 +2,14 @@
 
 use std::path::PathBuf;
 
-use edt::history::{Cell, Column, ColumnKind, History, Imported, Table};
+use edt::history::{Cell, ColumnKind, History, Imported, Page, Place, Table};
 use edt::{Endpoint, Error, ErrorKind, history};
 use pyo3::prelude::*;
 
 use crate::error::{detached, raised};
+
+/// Rows that are handed over at a time.
+const AT_ONCE: usize = 8192;
 
 /// Name, kind and values of each column.
 type Columns<'py> = Vec<(&'static str, &'static str, Vec<Bound<'py, PyAny>>)>;
@@ -32,11 +35,22 @@ pub(crate) fn history_file(py: Python<'_>) -> PyResult<PathBuf> {
 }
 
 #[pyfunction]
-#[pyo3(signature = (table, id=None))]
-pub(crate) fn history_table<'py>(py: Python<'py>, table: &str, id: Option<i64>) -> PyResult<Columns<'py>> {
-    let rows = detached(py, || rows(table, id))?;
-    let values = |cells: Vec<Cell>| cells.into_iter().map(|cell| value(py, cell)).collect::<PyResult<Vec<_>>>();
-    rows.into_iter().map(|(column, cells)| Ok((column.name, kind(column.kind), values(cells)?))).collect()
+#[pyo3(signature = (table, id=None, after=None))]
+pub(crate) fn history_batch<'py>(
+    py: Python<'py>,
+    table: &str,
+    id: Option<i64>,
+    after: Option<Place>,
+) -> PyResult<(Columns<'py>, Option<Place>)> {
+    let (table, page) = detached(py, || page(table, id, after))?;
+    let mut columns: Columns<'py> =
+        table.columns().iter().map(|column| (column.name, kind(column.kind), Vec::with_capacity(page.rows.len()))).collect();
+    for row in page.rows {
+        for (column, cell) in columns.iter_mut().zip(row) {
+            column.2.push(value(py, cell)?);
+        }
+    }
+    Ok((columns, page.last))
 }
 
 #[pyfunction]
@@ -54,20 +68,15 @@ pub(crate) fn history_import(py: Python<'_>, file: PathBuf, label: &str) -> PyRe
     })
 }
 
-/// The columns of a table with their cells; without any where there is no history.
-fn rows(table: &str, id: Option<i64>) -> edt::Result<Vec<(Column, Vec<Cell>)>> {
+/// The table of a name, and rows of it; none where there is no history.
+fn page(table: &str, id: Option<i64>, after: Option<Place>) -> edt::Result<(Table, Page)> {
     let table = Table::named(table)
         .ok_or_else(|| Error::new(ErrorKind::InvalidInput, format!("there is no table `{table}` in the history")))?;
-    let mut columns: Vec<(Column, Vec<Cell>)> = table.columns().iter().map(|column| (*column, Vec::new())).collect();
-    if let Some(history) = History::open_if_there()? {
-        history.rows(table, id, |row| {
-            for (column, cell) in columns.iter_mut().zip(row) {
-                column.1.push(cell);
-            }
-            Ok(())
-        })?;
-    }
-    Ok(columns)
+    let page = match History::open_to_read()? {
+        Some(history) => history.page(table, id, after, AT_ONCE)?,
+        None => Page::default(),
+    };
+    Ok((table, page))
 }
 
 fn kind(kind: ColumnKind) -> &'static str {

@@ -35,7 +35,7 @@ impl AsmSearch {
         let features = Features { bandwidth: known("bandwidth"), rtt, mean_size: known("mean_size"), files };
         let (cluster, distance) = knowledge.nearest(&features);
         let search = Search::new(&knowledge.clusters()[cluster]);
-        let bounds = Bounds { streams: max_streams, parallelism: u16::MAX, pipelining: u16::MAX };
+        let bounds = Bounds { streams: max_streams, ..Bounds::NONE };
         Ok(Self { knowledge, cluster, distance, search, bounds })
     }
 

@@ -28,7 +28,7 @@ mod _edt {
     #[pymodule_export]
     use crate::harp::HarpHistory;
     #[pymodule_export]
-    use crate::history::{agent_file, history_file, history_import, history_pasts, history_table, knowledge_file, path_file};
+    use crate::history::{agent_file, history_batch, history_file, history_import, history_pasts, knowledge_file, path_file};
     #[pymodule_export]
     use crate::learning::AsmSearch;
     #[pymodule_export]

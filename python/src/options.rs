@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use edt::endpoint::parse_size;
 use edt::optimizer::PolicyName;
-use edt::options::{Access, Digest, Fsync, Overwrite, Plain, Remember, RunMode, SecretSource, Selection, Symlinks};
+use edt::options::{Access, Digest, Fsync, Overwrite, Plain, Remember, RunMode, SecretSource, Selection, Sharing, Symlinks};
 use edt::path::RelativePath;
 use edt::{ServeOptions, TransferOptions};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -50,6 +50,11 @@ fn set_tuning(options: &mut TransferOptions, name: &str, value: &Bound<'_, PyAny
         "congestion" => options.congestion = value.extract()?,
         "chunk_size" => options.chunk_size = optional(value, size)?,
         "interval" => options.interval = optional(value, duration)?,
+        "host_streams" => options.host.streams = optional(value, streams)?,
+        "server_streams" => options.host.server_streams = optional(value, streams)?,
+        "host_memory" => options.host.memory = optional(value, size)?,
+        "host_rate" => options.host.rate = optional(value, rate)?,
+        "broker" => options.host.sharing = sharing(value)?,
         "retries" => options.retries = value.extract()?,
         "buffer" => options.buffer = size(value)?,
         "token_file" => options.secret = secret(value)?,
@@ -117,6 +122,12 @@ fn set_serve(options: &mut ServeOptions, name: &str, value: &Bound<'_, PyAny>) -
         _ => return Ok(false),
     }
     Ok(true)
+}
+
+/// Takes `None` or a bool.
+fn sharing(value: &Bound<'_, PyAny>) -> PyResult<Sharing> {
+    let shares: Option<bool> = value.extract()?;
+    Ok(shares.map_or(Sharing::Environment, |shares| if shares { Sharing::Shared } else { Sharing::Apart }))
 }
 
 /// Takes `None`, a bool, or the word `names`.

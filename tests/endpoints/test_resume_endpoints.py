@@ -163,7 +163,6 @@ def test_an_upload_whose_beginning_is_gone_begins_again(edt: Client, endpoint: E
     assert endpoint.leftovers() == [] and edt.remembered() == []
 
 
-@pytest.mark.xfail(strict=False, reason="about once in ten times the answer to an upload is waited for; see issue 5")
 @pytest.mark.parametrize("name", ["versitygw", "wsgidav"])
 def test_ctrl_c_waits_for_no_answer_and_the_next_run_goes_on(
     on: On, faulty: Front, source: Path, scratch: Path, name: str

@@ -20,7 +20,9 @@ def configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home" / ".config"))
     monkeypatch.setenv("EDT_DATA_DIR", str(tmp_path / "edt-data"))
-    monkeypatch.delenv("EDT_HISTORY", raising=False)
+    monkeypatch.setenv("EDT_BROKER_DIR", str(tmp_path / "edt-broker"))
+    for name in ("EDT_HISTORY", "EDT_BROKER"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture

@@ -70,11 +70,37 @@ def test_logs_are_imported_once_and_are_pasts_of_their_pair(tmp_path: Path) -> N
     assert history.import_csv(log, label="again") is None
     imported = history.imported().to_pylist()
     assert (imported[0]["bytes"], imported[0]["throughput"], imported[0]["bandwidth"]) == (10**8, 5e8, None)
+    assert imported[0]["label"] == "log.csv"
     (past,) = history.pasts("data/", "edt://127.0.0.1/").to_pylist()
     assert (past["concurrency"], past["parallelism"], past["pipelining"], past["throughput"]) == (4, 8, 16, 5e8)
     log.write_text(LOG.replace("files", "count"))
     with pytest.raises(edt.InvalidInputError, match="count"):
         history.import_csv(log)
+
+
+def test_large_tables_come_in_batches(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    header, row = LOG.splitlines()
+    for label, count in (("one", 8192), ("two", 12_000)):
+        lines = [row.replace("5e8", str(10**8 + number)) for number in range(count)]
+        log.write_text("\n".join([header, *lines]))
+        assert history.import_csv(log, label=label) == count
+    table = history.imported()
+    assert table["number"].num_chunks > 2
+    assert table["label"].to_pylist() == ["one"] * 8192 + ["two"] * 12_000
+    assert table["throughput"].to_pylist() == [10**8 + number for count in (8192, 12_000) for number in range(count)]
+    table.validate(full=True)
+
+
+def test_what_is_judged_is_kept_of_each_interval(tree: Path, served: tuple[edt.Server, Path]) -> None:
+    server, _root = served
+    edt.copy(tree, server.url + "a", limit_rate="8MB", interval=0.1)
+    edt.copy("zero:4x1MiB", server.url + "b/", limit_rate="8MB", interval=0.1)
+    intervals, transfers = history.intervals(), history.transfers()
+    assert intervals.schema.field("judged").type == pa.bool_()
+    last = {row["transfer"]: row["judged"] for row in intervals.to_pylist()}
+    assert set(last.values()) == {False}, "after the last whole interval the work runs dry"
+    assert transfers["source"].to_pylist() == ["local", "zero"]
 
 
 def test_an_observation_tells_the_sizes_of_the_files(served: tuple[edt.Server, Path]) -> None:

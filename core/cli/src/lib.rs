@@ -10,6 +10,7 @@ mod files;
 mod generate;
 mod history;
 mod interrupt;
+mod jobs;
 mod progress;
 mod python;
 mod serve;
@@ -83,6 +84,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Train(args) => python::run(python::TRAINING, &args.arguments),
         Command::Learn(args) => python::run(python::LEARNING, &args.arguments),
         Command::History(args) => history::run(&args),
+        Command::Jobs(args) => jobs::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => generate::completions(&args),
         Command::Man(args) => generate::man(&args),

@@ -4,7 +4,7 @@ mod support;
 
 use support::World;
 
-const COMMANDS: [&str; 10] = ["cp", "serve", "ls", "stat", "rm", "verify", "history", "doctor", "completions", "man"];
+const COMMANDS: [&str; 11] = ["cp", "serve", "ls", "stat", "rm", "verify", "history", "jobs", "doctor", "completions", "man"];
 
 #[test]
 fn help_of_the_program_lists_commands_and_exit_codes() {

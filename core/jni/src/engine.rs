@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use edt::error::Retry;
 use edt::files::Files;
 use edt::path::RelativePath;
 use edt::store::{Depth, Entry, EntryKind};
@@ -29,9 +30,9 @@ impl Engine {
         Self { options, roots: Mutex::default() }
     }
 
-    /// The files of a root, which stay connected. A root that is one address of a web server, with its query, is opened each time.
+    /// The files of a root, which stay connected. One address of a web server is a root too, and is opened each time.
     pub(crate) fn files(&self, url: &str) -> Result<Arc<Files>> {
-        if url.contains('?') {
+        if is_one_address(url) {
             return Files::open(&Endpoint::new(url), &self.options).map(Arc::new);
         }
         let root = Arc::clone(self.roots.lock().entry(url.to_owned()).or_default());
@@ -61,7 +62,7 @@ impl Engine {
     /// The entries below a place, its direct children or all.
     pub(crate) fn list(&self, place: &[u8], depth: Depth) -> Result<Vec<u8>> {
         let (files, mut path) = self.place(place)?;
-        if leads_to_directory(&files, &path)? {
+        if is_link(&files, &path)? {
             path = resolved(&files, &path)?;
         }
         let mut block = Block::default();
@@ -101,6 +102,11 @@ impl Engine {
     }
 }
 
+/// Whether a URL names more than a server or a bucket.
+fn is_one_address(url: &str) -> bool {
+    url.split_once("://").and_then(|(_, rest)| rest.split_once('/')).is_some_and(|(_, path)| !path.is_empty())
+}
+
 /// What a link leads to, with the name of the link. One that leads nowhere, or where nobody may look, stays a link.
 fn followed(files: &Files, entry: Entry) -> Result<Entry> {
     if !matches!(entry.kind, EntryKind::Symlink(_)) {
@@ -112,31 +118,38 @@ fn followed(files: &Files, entry: Entry) -> Result<Entry> {
             // Not a file, or at a place that opens no links.
             ErrorKind::WrongType => match resolved(files, &entry.path).and_then(|real| files.stat(&real)) {
                 Ok(real) if real.kind != EntryKind::Directory => Ok(Entry { path: entry.path, ..real }),
-                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::Refused) => {
-                    Ok(entry)
-                }
+                Err(error) if leads_nowhere(error.kind()) => Ok(entry),
                 Err(error) if error.kind() != ErrorKind::Unsupported => Err(error),
                 _ => Ok(Entry { kind: EntryKind::Directory, size: 0, ..entry }),
             },
-            ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::Refused => Ok(entry),
+            kind if leads_nowhere(kind) => Ok(entry),
             _ => Err(error),
         },
     }
 }
 
-/// Whether a path is a link to a directory, which a listing would tell as the link itself.
-fn leads_to_directory(files: &Files, path: &RelativePath) -> Result<bool> {
+/// Whether a link that fails so to be followed leads to nothing: what is no name, as one that is too long, is of no file.
+fn leads_nowhere(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::Refused | ErrorKind::InvalidInput)
+}
+
+/// Whether a path is a link, which a listing would tell as itself, and not what is in the directory that it leads to.
+fn is_link(files: &Files, path: &RelativePath) -> Result<bool> {
     if path.is_root() {
         return Ok(false);
     }
-    // The listing says what is wrong; some services list what they cannot describe.
-    let Ok(entry) = files.stat(path) else { return Ok(false) };
-    Ok(matches!(entry.kind, EntryKind::Symlink(_)) && followed(files, entry)?.kind == EntryKind::Directory)
+    match files.stat(path) {
+        Ok(entry) => Ok(matches!(entry.kind, EntryKind::Symlink(_))),
+        Err(error) if error.retry() != Retry::Never => Err(error),
+        // The listing says what is wrong; some services list what they cannot describe.
+        Err(_) => Ok(false),
+    }
 }
 
 /// The same path without links in it.
 fn resolved(files: &Files, path: &RelativePath) -> Result<RelativePath> {
-    let cannot = |why: &str| Error::new(ErrorKind::Unsupported, format!("could not list `{path}`")).with_cause(why.to_owned());
+    let failed = |kind: ErrorKind, why: &str| Error::new(kind, format!("could not follow `{path}`")).with_cause(why.to_owned());
+    let cannot = |why: &str| failed(ErrorKind::Unsupported, why);
     let mut left: VecDeque<Vec<u8>> = path.components().map(<[u8]>::to_vec).collect();
     let mut reached = RelativePath::root();
     let mut links = 0;
@@ -152,7 +165,7 @@ fn resolved(files: &Files, path: &RelativePath) -> Result<RelativePath> {
         };
         links += 1;
         if links > MOST_LINKS {
-            return Err(cannot("its links have no end"));
+            return Err(failed(ErrorKind::NotFound, "its links have no end"));
         }
         if target.starts_with(b"/") {
             return Err(
@@ -194,13 +207,25 @@ mod tests {
         assert_eq!(engine.change(format!("what\0{root}\0a\0").as_bytes()).unwrap_err().kind(), ErrorKind::InvalidInput);
     }
 
+    #[test]
+    fn a_web_address_is_no_root_that_stays() {
+        for root in ["edt://host:1/", "s3://bucket/", "https://host/", "/tmp/x"] {
+            assert!(!is_one_address(root), "{root}");
+        }
+        for address in ["https://host/a//b", "https://host/?x=1", "http://host/a%2Fb/"] {
+            assert!(is_one_address(address), "{address}");
+        }
+    }
+
     #[cfg(unix)]
     #[test]
     fn a_link_is_described_as_what_it_leads_to() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("d")).unwrap();
         std::fs::write(folder.path().join("d/f"), b"123").unwrap();
-        for (name, target) in [("file", "d/f"), ("directory", "d"), ("nowhere", "x")] {
+        let long = "x".repeat(300);
+        let targets = [("file", "d/f"), ("directory", "d"), ("nowhere", "x"), ("endless", "endless"), ("long", long.as_str())];
+        for (name, target) in targets {
             std::os::unix::fs::symlink(target, folder.path().join(name)).unwrap();
         }
         let engine = Engine::new(TransferOptions::default());
@@ -209,7 +234,9 @@ mod tests {
         let kind = |name: &str| fields.chunks(4).find(|entry| entry[3] == name).map(|entry| (entry[0], entry[1]));
         assert_eq!(kind("file"), Some(("F", "3")));
         assert_eq!(kind("directory"), Some(("D", "0")));
-        assert_eq!(kind("nowhere").map(|(kind, _)| kind), Some("l"));
+        for name in ["nowhere", "endless", "long"] {
+            assert_eq!(kind(name).map(|(kind, _)| kind), Some("l"), "{name}");
+        }
     }
 
     #[cfg(unix)]

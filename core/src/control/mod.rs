@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
+use crate::broker::{Member, Use};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventSender, Sampled, Stage, Totals, Tuned};
-use crate::history::Recorder;
+use crate::history::{Judged, Recorder};
 use crate::metrics::{Rates, Sample, sampler};
 use crate::optimizer::guard::is_nearly_done;
 use crate::optimizer::{Decision, Listed, Optimizer, Policy};
@@ -72,6 +73,8 @@ pub struct Settings {
     pub events: EventSender,
     /// What keeps the intervals and decisions.
     pub recorder: Recorder,
+    /// What this transfer shares with others of its host.
+    pub member: Member,
 }
 
 /// The account of the control loop.
@@ -101,15 +104,18 @@ impl Outcome {
             self.advice = later.advice;
         }
         self.tuning_error = self.tuning_error.take().or(later.tuning_error);
+        // What an earlier session has sent is not listed again: with files of one before, those of a later one are not all.
         if later.listed.files() > self.listed.files() {
-            self.listed = later.listed;
+            let complete = later.listed.complete && self.listed.files() == 0;
+            self.listed = Listed { complete, ..later.listed };
         }
     }
 }
 
 /// Tunes `plant` until it is finished. `clock` counts from the beginning of the transfer.
 pub fn run(plant: &mut dyn Plant, optimizer: Box<dyn Optimizer>, settings: Settings, clock: &dyn Clock) -> Outcome {
-    let tuner = Tuner::start(optimizer, &settings.policy);
+    let mut tuner = Tuner::start(optimizer, &settings.policy);
+    tuner.narrow(&settings.member.ask(&settings.policy, None));
     let first = plant.sample().ok();
     let mut controller = Controller {
         plant,
@@ -222,6 +228,7 @@ impl Controller<'_> {
         if let Some(before) = &self.shown {
             let rates = now.since(before);
             if !rates.interval.is_zero() {
+                self.settings.member.beat(Use { workers: rates.concurrency, rate: rates.throughput.network });
                 self.settings.events.send(Event::Sampled(self.sampled(&rates, &now)));
             }
         }
@@ -230,22 +237,27 @@ impl Controller<'_> {
 
     fn conclude(&mut self, before: &Sample, after: Sample) {
         let elapsed = self.clock.now();
-        let observation = sampler::observe(before, &after, elapsed, &self.tuner.last, &self.settings.policy);
+        let mut observation = sampler::observe(before, &after, elapsed, &self.tuner.last, &self.settings.policy);
         if observation.interval.is_zero() {
             return;
         }
-        self.record(before, after);
         // The end of the work says nothing about a setting: whatever runs then runs dry.
-        if is_nearly_done(&observation) {
+        let judged = if is_nearly_done(&observation) { Judged::No } else { Judged::Yes };
+        self.record(before, after, judged);
+        if judged == Judged::No {
             return;
         }
-        if self.tuner.decide(&observation).is_some() {
+        // What the others of this host leave is the limit of the next decision, and of the last one where there is none any more.
+        let used = Use { workers: observation.workers, rate: observation.throughput.network };
+        observation.policy = self.settings.member.ask(&self.settings.policy, Some(used));
+        let decided = self.tuner.decide(&observation).is_some();
+        if self.tuner.narrow(&observation.policy) || decided {
             self.apply();
         }
     }
 
     fn apply(&mut self) {
-        let decision = self.tuner.last.clone();
+        let decision = self.settings.member.settle(self.tuner.last.clone());
         self.unapplied = self.plant.apply(&decision).is_err();
         let tuned = Tuned { elapsed_s: self.clock.now().as_secs_f64(), decision };
         self.settings.recorder.decision(&tuned, self.tuner.error.as_ref().map(Error::kind));
@@ -253,11 +265,11 @@ impl Controller<'_> {
         self.decisions.push(tuned);
     }
 
-    fn record(&mut self, before: &Sample, after: Sample) {
+    fn record(&mut self, before: &Sample, after: Sample, judged: Judged) {
         let rates = after.since(before);
         let sampled = self.sampled(&rates, &after);
         self.tally.count(sampled.bottleneck, &rates, &self.settings.policy);
-        self.settings.recorder.interval(&sampled, rates.interval, &self.tuner.last);
+        self.settings.recorder.interval(&sampled, rates.interval, &self.tuner.last, judged);
         self.settings.events.send(Event::Sampled(sampled.clone()));
         self.timeline.push(sampled);
         (self.shown, self.shown_at) = (Some(after.clone()), self.clock.now());
@@ -269,7 +281,7 @@ impl Controller<'_> {
         let Ok(now) = self.plant.sample() else { return };
         let Some(before) = self.recorded.take() else { return };
         if !now.since(&before).interval.is_zero() {
-            self.record(&before, now);
+            self.record(&before, now, Judged::No);
         }
     }
 

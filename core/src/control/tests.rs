@@ -142,7 +142,7 @@ impl Optimizer for Scripted {
 
 fn settings() -> Settings {
     let (policy, events) = (Policy::new(PolicyName::Fair, 64), EventSender::silent());
-    Settings { policy, interval: None, events, recorder: Recorder::default() }
+    Settings { policy, interval: None, events, recorder: Recorder::default(), member: Member::default() }
 }
 
 fn streams(outcome: &Outcome) -> Vec<u16> {
@@ -237,12 +237,61 @@ fn the_end_of_the_work_is_not_shown_to_the_optimizer() {
 }
 
 #[test]
+fn what_is_not_shown_to_the_optimizer_is_kept_as_saying_nothing() {
+    let clock = Arc::new(ManualClock::new());
+    let mut plant = SimulatedPlant::new(&clock, 30);
+    plant.total = Some(100_000_000);
+    let (optimizer, seen) = Scripted::new(&[2; 40], refuse);
+    let (recorder, judged) = Recorder::of_a_test();
+    let outcome = run(&mut plant, optimizer, Settings { recorder, ..settings() }, &*clock);
+    let judged = judged();
+    assert_eq!(judged.len(), outcome.timeline.len());
+    let (telling, rest) = judged.split_at(seen.lock().len());
+    assert!(!telling.is_empty() && telling.iter().all(|judged| *judged == Judged::Yes));
+    assert!(!rest.is_empty() && rest.iter().all(|judged| *judged == Judged::No));
+}
+
+#[test]
+fn files_of_a_later_session_are_all_only_if_none_was_listed_before() {
+    let of = |files: u64, complete| {
+        let mut listed = Listed { complete, ..Listed::default() };
+        (0..files).for_each(|_| listed.add(1000));
+        Outcome { listed, ..Outcome::default() }
+    };
+    let after = |first, later| {
+        let mut outcome = Outcome::default();
+        outcome.extend(first);
+        outcome.extend(later);
+        (outcome.listed.files(), outcome.listed.complete)
+    };
+    assert_eq!(after(of(5, true), of(3, true)), (5, true));
+    assert_eq!(after(of(5, false), of(9, true)), (9, false));
+    assert_eq!(after(of(5, false), of(3, true)), (5, false));
+    assert_eq!(after(of(0, false), of(9, true)), (9, true));
+}
+
+#[test]
 fn the_engine_clamps_what_an_unguarded_optimizer_answers() {
     let clock = Arc::new(ManualClock::new());
     let mut plant = SimulatedPlant::new(&clock, 10);
     let (optimizer, _) = Scripted::new(&[0, 5000], refuse);
     let outcome = run(&mut plant, optimizer, settings(), &*clock);
     assert_eq!(streams(&outcome)[..3], [2, 1, 64]);
+}
+
+#[test]
+fn what_others_of_the_host_leave_limits_every_decision() {
+    let place = tempfile::tempdir().unwrap();
+    let [other, member] = [(); 2].map(|()| Member::of_a_test(place.path(), 16));
+    other.ask(&Policy::new(PolicyName::Fair, 64), None);
+    other.settle(Decision::uniform(10, "ten"));
+    let clock = Arc::new(ManualClock::new());
+    let mut plant = SimulatedPlant::new(&clock, 10);
+    let outcome = run(&mut plant, Box::new(Fixed::new(20)), Settings { member, ..settings() }, &*clock);
+    let decided = streams(&outcome);
+    assert!(decided.len() > 3 && decided.iter().all(|n| *n == 6), "{decided:?}");
+    let reason = &outcome.decisions[1].decision.reason;
+    assert!(reason.ends_with("6 of 16 streams: 2 transfers share this host"), "{reason}");
 }
 
 #[test]

@@ -49,6 +49,14 @@ impl Tuner {
         Some(&self.last)
     }
 
+    /// Brings the last decision within a policy that may have become narrower; whether that changed it.
+    pub(super) fn narrow(&mut self, policy: &Policy) -> bool {
+        let narrowed = within(&self.last, policy);
+        let changed = narrowed != self.last;
+        self.last = narrowed;
+        changed
+    }
+
     fn end(&mut self, error: Error) {
         self.optimizer = None;
         let streams = self.last.concurrency.network;

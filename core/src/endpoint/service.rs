@@ -45,6 +45,9 @@ const SCHEMES: [(&str, Scheme); 14] = [
     ("davs", Scheme::WebDavs),
 ];
 
+/// Characters that RFC 3986 lets a path have as they are, with a meaning that is the server's.
+const RESERVED: &[char] = &['!', '$', '&', '\'', '(', ')', '*', '+', ',', ';', '=', ':', '@'];
+
 /// A path on a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceUrl {
@@ -58,6 +61,9 @@ pub struct ServiceUrl {
     pub port: Option<u16>,
     /// The path without the slash behind the host: of an object store the key as written, else percent-decoded.
     pub path: String,
+    /// The path of a web address as written, where servers may tell it from its names: it has empty names, a slash inside of a name
+    /// (`%2F`), or a reserved character that is not encoded, of which S3 takes `+` for a space.
+    pub written: Option<String>,
     /// What follows a question mark in a URL whose scheme has queries, as written.
     pub query: Option<String>,
     /// Whether it ended in a slash or is empty.
@@ -84,6 +90,17 @@ impl Scheme {
         matches!(self, Self::Http | Self::Https | Self::Added(_))
     }
 
+    /// Whether its URLs are web addresses.
+    fn is_web(self) -> bool {
+        matches!(self, Self::Http | Self::Https)
+    }
+
+    /// A path as written, if it is one of a web address that says more than its names, see [`ServiceUrl::written`].
+    pub(super) fn written(self, path: &str) -> Option<String> {
+        let says_more = has_odd_slashes(path) || path.contains(RESERVED);
+        (self.is_web() && says_more).then(|| path.to_owned())
+    }
+
     /// The port of a URL that names none.
     fn port(self) -> Option<u16> {
         match self {
@@ -103,14 +120,24 @@ impl Scheme {
 
 impl ServiceUrl {
     /// Whether both are paths on one server, for one user, and counted from the same directory. A path that a query signs is a place of
-    /// its own.
+    /// its own, and so is one whose names do not tell its slashes.
     pub fn same_place(&self, other: &Self) -> bool {
         let place = |url: &Self| (url.scheme, url.user.clone(), url.begins_at_root());
         let port = |url: &Self| url.port.or(url.scheme.port());
         let same_host =
             if self.scheme.is_object_store() { self.host == other.host } else { self.host.eq_ignore_ascii_case(&other.host) };
-        let unsigned = self.query.is_none() && other.query.is_none();
-        place(self) == place(other) && port(self) == port(other) && same_host && (unsigned || self == other)
+        let told = |url: &Self| url.query.is_none() && !url.has_odd_slashes();
+        place(self) == place(other) && port(self) == port(other) && same_host && ((told(self) && told(other)) || self == other)
+    }
+
+    /// The same as one of several sources in one place, which are asked for by their names if these tell them.
+    pub(crate) fn named(&self) -> Self {
+        Self { written: self.written.clone().filter(|_| self.has_odd_slashes()), ..self.clone() }
+    }
+
+    /// Whether the names do not tell where the slashes of the path are.
+    fn has_odd_slashes(&self) -> bool {
+        self.written.as_deref().is_some_and(has_odd_slashes)
     }
 
     /// Whether the path begins at the server's root and not at the user's own directory, where there is a difference.
@@ -125,6 +152,11 @@ impl ServiceUrl {
         let port = self.port.map_or_else(String::new, |port| format!(":{port}"));
         format!("{}://{user}{host}{port}", self.scheme.name())
     }
+}
+
+/// Whether a path, as written, has empty names, or slashes inside of names.
+fn has_odd_slashes(path: &str) -> bool {
+    path.starts_with('/') || path.contains("//") || path.to_ascii_lowercase().contains("%2f")
 }
 
 #[cfg(test)]
@@ -149,6 +181,8 @@ mod tests {
             ("ftps://h/a", "ftps://h:21/b"),
             ("sftp://h//a", "sftp://h//b"),
             ("https://h/a?sig=1", "https://h/a?sig=1"),
+            ("https://h/a+b", "https://h/(c)"),
+            ("https://h/a//b", "https://h/a//b"),
         ] {
             assert!(url(one).same_place(&url(other)), "{one} and {other}");
         }
@@ -163,9 +197,24 @@ mod tests {
             ("http://h/a", "https://h:80/a"),
             ("https://h/a?sig=1", "https://h/b?sig=1"),
             ("https://h/a?sig=1", "https://h/b"),
+            ("https://h/a//b", "https://h/b"),
+            ("https://h/a%2fb", "https://h/a/b"),
             ("s3://bucket/a", "s3://Bucket/a"),
         ] {
             assert!(!url(one).same_place(&url(other)), "{one} and {other}");
         }
+    }
+
+    #[test]
+    fn a_web_address_that_says_more_than_its_names_is_kept_as_written() {
+        for path in ["a//b", "/a", "a%2Fb", "a%2fb/", "a+b", "a;v=1", "x(1)"] {
+            assert_eq!(url(&format!("https://h/{path}")).written.as_deref(), Some(path));
+            assert_eq!(url(&format!("webdavs://h/{path}")).written, None);
+        }
+        for path in ["", "a/", "a/b%20c%2Bd", "a-b_c.d~e"] {
+            assert_eq!(url(&format!("https://h/{path}")).written, None, "{path}");
+        }
+        assert_eq!(url("https://h/a+b").named().written, None);
+        assert_eq!(url("https://h/a//b+c").named().written.as_deref(), Some("a//b+c"));
     }
 }

@@ -9,10 +9,14 @@ use serde_json::{Value, json};
 
 use super::write::now_s;
 use super::{database_file, path_file, place};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, Location};
 use crate::error::Result;
 use crate::optimizer::PerStage;
 use crate::options::{Remember, RunMode, Selection, TransferOptions};
+
+/// The machines of sides that are no storage: `zero:` makes its files up, `null:` discards what it gets. Such transfers say nothing of others.
+pub(super) const MADE_UP: &str = "zero";
+pub(super) const DISCARDED: &str = "null";
 
 /// The first row of a transfer.
 #[derive(Debug, Clone)]
@@ -58,13 +62,13 @@ impl Beginning {
         let first = sources.first()?;
         let name = |endpoints: &[Endpoint]| endpoints.iter().map(Endpoint::to_string).collect::<Vec<_>>().join(" ");
         let names = (remember == Remember::Names).then(|| (name(sources), name(std::slice::from_ref(destination))));
-        let source = place(first).ok()?;
+        let source = side(first).ok()?;
         Some(Self {
             file: database_file(),
             began_s: now_s(),
-            sends: source == "local",
+            sends: source == "local" || source == MADE_UP,
             source,
-            destination: place(destination).ok()?,
+            destination: side(destination).ok()?,
             names,
             optimizer: options.optimizer.clone(),
             policy: word(options.policy),
@@ -84,6 +88,15 @@ impl Beginning {
     pub(super) fn path_facts(&self) -> PathFacts {
         let interface = interface(self.local.filter(|local| !local.is_loopback()), self.sends);
         PathFacts { bandwidth: self.explored.as_deref().and_then(explored).or(interface.bandwidth), ..interface }
+    }
+}
+
+/// The machine of an endpoint, or the word for one without storage.
+fn side(endpoint: &Endpoint) -> Result<String> {
+    match endpoint.resolve()? {
+        Location::Zero { .. } => Ok(MADE_UP.to_owned()),
+        Location::Null => Ok(DISCARDED.to_owned()),
+        _ => place(endpoint),
     }
 }
 
@@ -158,8 +171,12 @@ impl Beginning {
     pub(super) fn of_a_test(file: &Path, destination: &str) -> Self {
         let options = TransferOptions { history: Remember::Machines, ..TransferOptions::default() };
         let url = Endpoint::new(format!("edt://{destination}/secret-folder/"));
-        let beginning = Self::of(&["secret-source".into()], &url, &options).expect("the endpoints have machines");
-        Self { file: Ok(file.to_owned()), explored: None, ..beginning }
+        Self::of(&["secret-source".into()], &url, &options).expect("the endpoints have machines").into_file(file)
+    }
+
+    /// The same, written to a file, and of a path that nobody explored.
+    pub(super) fn into_file(self, file: &Path) -> Self {
+        Self { file: Ok(file.to_owned()), explored: None, ..self }
     }
 }
 
@@ -192,6 +209,19 @@ mod tests {
         assert!(!format!("{:?} {}", beginning.names, beginning.options).contains("secret"));
         let names = of(Remember::Names, RunMode::Copy).unwrap().names.unwrap();
         assert_eq!(names, ("/home/secret".to_owned(), "edt://dtn.example/secret".to_owned()));
+    }
+
+    #[test]
+    fn a_side_without_storage_is_no_machine() {
+        let of = |source: &str, destination: &str| {
+            let options = TransferOptions { history: Remember::Machines, ..TransferOptions::default() };
+            let beginning = Beginning::of(&[source.into()], &destination.into(), &options).unwrap();
+            (beginning.source, beginning.destination, beginning.sends)
+        };
+        let words = |source: &str, destination: &str, sends| (source.to_owned(), destination.to_owned(), sends);
+        assert_eq!(of("zero:4x1MiB", "edt://h/"), words("zero", "h_7632", true));
+        assert_eq!(of("edt://zero/", "null:"), words("zero_7632", "null", false));
+        assert_eq!(of("data/", "null"), words("local", "local", true));
     }
 
     #[test]

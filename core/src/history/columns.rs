@@ -1,10 +1,16 @@
 //! The tables of the history as they are read: their columns, and rows of cells.
 
-use rusqlite::params_from_iter;
 use rusqlite::types::ValueRef;
+use rusqlite::{Row, params};
 
 use super::History;
 use crate::error::Result;
+
+/// Rows that are read at a time: nothing of the database is held while they are used.
+const AT_ONCE: usize = 1000;
+
+/// What stands for the column `label` of an imported row, which its table does not have.
+const LABEL: &str = "(SELECT label FROM imports WHERE imports.id = imported.import)";
 
 /// A table of the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +62,18 @@ pub enum Cell {
     Boolean(bool),
 }
 
+/// Where a row stands in its table: whose it is, and its number among those.
+pub type Place = (i64, i64);
+
+/// Rows of a table that follow each other.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Page {
+    /// The rows, each with a cell for each column.
+    pub rows: Vec<Vec<Cell>>,
+    /// Where the last of them stands; `None` if none follow.
+    pub last: Option<Place>,
+}
+
 impl Table {
     /// All tables.
     pub const ALL: [Self; 4] = [Self::Transfers, Self::Intervals, Self::Decisions, Self::Imported];
@@ -97,19 +115,44 @@ impl Table {
 
 impl History {
     /// Hands over the rows of a table one by one, each with a cell for each column: all, or those of one transfer (of one import).
+    ///
+    /// The database is not held meanwhile, however long that takes: what is written or removed by then is seen, or seen no more.
     pub fn rows(&self, table: Table, of: Option<i64>, mut each: impl FnMut(Vec<Cell>) -> Result<()>) -> Result<()> {
-        let (columns, [owner, place]) = (table.columns(), table.key());
-        let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
-        let chosen = if of.is_some() { format!("WHERE {owner} = ?1") } else { String::new() };
-        let sql = format!("SELECT {} FROM {} {chosen} ORDER BY {owner}, {place}", names.join(", "), table.name());
-        let failed = |cause: rusqlite::Error| self.unread(&cause);
-        let mut statement = self.connection.prepare(&sql).map_err(failed)?;
-        let mut rows = statement.query(params_from_iter(of)).map_err(failed)?;
-        while let Some(row) = rows.next().map_err(failed)? {
-            let cells = (0..columns.len()).map(|at| row.get_ref(at).map(|value| cell(columns[at].kind, value)));
-            each(cells.collect::<rusqlite::Result<_>>().map_err(failed)?)?;
+        let mut after = None;
+        loop {
+            let page = self.page(table, of, after, AT_ONCE)?;
+            page.rows.into_iter().try_for_each(&mut each)?;
+            after = page.last;
+            if after.is_none() {
+                return Ok(());
+            }
         }
-        Ok(())
+    }
+
+    /// Rows of a table, `most` of them at most: from its beginning, or those that follow a place.
+    pub fn page(&self, table: Table, of: Option<i64>, after: Option<Place>, most: usize) -> Result<Page> {
+        self.read_page(table, of, after.unwrap_or((i64::MIN, i64::MIN)), most).map_err(|cause| self.unread(&cause))
+    }
+
+    fn read_page(&self, table: Table, of: Option<i64>, after: Place, most: usize) -> rusqlite::Result<Page> {
+        let (columns, [owner, number]) = (table.columns(), table.key());
+        let names: Vec<&str> = columns.iter().map(|column| if column.name == "label" { LABEL } else { column.name }).collect();
+        let chosen = match of {
+            Some(_) => format!("{owner} = ?1 AND {number} > ?2"),
+            None => format!("({owner}, {number}) > (?1, ?2)"),
+        };
+        let (names, table) = (names.join(", "), table.name());
+        let sql = format!("SELECT {names}, {owner}, {number} FROM {table} WHERE {chosen} ORDER BY {owner}, {number} LIMIT ?3");
+        let mut statement = self.connection.prepare(&sql)?;
+        let mut rows = statement.query(params![of.unwrap_or(after.0), after.1, i64::try_from(most).unwrap_or(i64::MAX)])?;
+        let mut page = Page::default();
+        while let Some(row) = rows.next()? {
+            page.rows.push(cells(columns, row)?);
+            if page.rows.len() == most {
+                page.last = Some((row.get(columns.len())?, row.get(columns.len() + 1)?));
+            }
+        }
+        Ok(page)
     }
 
     /// The newest transfers, newest first.
@@ -127,6 +170,10 @@ impl History {
         let sql = format!("SELECT count(*) FROM {}", table.name());
         self.connection.query_row(&sql, [], |row| row.get(0)).map_err(|cause| self.unread(&cause))
     }
+}
+
+fn cells(columns: &[Column], row: &Row<'_>) -> rusqlite::Result<Vec<Cell>> {
+    columns.iter().enumerate().map(|(at, column)| Ok(cell(column.kind, row.get_ref(at)?))).collect()
 }
 
 fn cell(kind: ColumnKind, value: ValueRef<'_>) -> Cell {
@@ -194,7 +241,7 @@ const TRANSFERS: [Column; 35] = [
     boolean("rate_limited"),
 ];
 
-const INTERVALS: [Column; 20] = [
+const INTERVALS: [Column; 21] = [
     integer("transfer"),
     integer("number"),
     real("elapsed_s"),
@@ -215,6 +262,7 @@ const INTERVALS: [Column; 20] = [
     integer("files_done"),
     integer("bytes_verified"),
     text("bottleneck"),
+    boolean("judged"),
 ];
 
 const DECISIONS: [Column; 9] = [
@@ -229,8 +277,9 @@ const DECISIONS: [Column; 9] = [
     text("reason"),
 ];
 
-const IMPORTED: [Column; 14] = [
+const IMPORTED: [Column; 15] = [
     integer("import"),
+    text("label"),
     integer("number"),
     real("began_s"),
     text("source"),

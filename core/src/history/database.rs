@@ -15,7 +15,7 @@ use super::schema::MIGRATIONS;
 use crate::error::{Error, ErrorKind, Result};
 
 /// How long a statement waits for other processes that write.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The same, of one that nobody waits for.
 const BACKGROUND_PATIENCE: Duration = Duration::from_secs(30);
@@ -43,17 +43,36 @@ impl History {
         if path.exists() { Self::open_at(&path).map(Some) } else { Ok(None) }
     }
 
+    /// Opens the past transfers of this user to be read, unless there are none: that needs no permission to write.
+    pub fn open_to_read() -> Result<Option<Self>> {
+        Self::open_to_read_within(PATIENCE)
+    }
+
+    /// The same for one who waits no longer than this for other processes that write.
+    pub(super) fn open_to_read_within(patience: Duration) -> Result<Option<Self>> {
+        let path = database_file()?;
+        if path.exists() { Self::open_to_read_at(&path, patience).map(Some) } else { Ok(None) }
+    }
+
+    pub(super) fn open_to_read_at(path: &Path, patience: Duration) -> Result<Self> {
+        match Self::open_within(path, patience) {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => Self::open_read_only(path, patience),
+            opened => opened,
+        }
+    }
+
     /// Opens a file of past transfers, and begins one where none is.
     pub fn open_at(path: &Path) -> Result<Self> {
-        let held = Held::take().ok_or_else(|| {
-            Error::new(ErrorKind::Unsupported, unopened(path))
-                .with_cause("this process was forked off one that had it open")
-                .with_hint("start such processes anew, as `spawn` of Python's multiprocessing does")
-        })?;
+        Self::open_within(path, PATIENCE)
+    }
+
+    fn open_within(path: &Path, patience: Duration) -> Result<Self> {
+        let held = Held::take(path)?;
         create(path).map_err(|cause| Error::io(unopened(path), &cause).with_hint(elsewhere()))?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = || {
             let mut connection = Connection::open_with_flags(path, flags)?;
+            connection.busy_timeout(patience)?;
             let networked = is_networked(path);
             let kept_here = prepare(&connection, networked)?;
             if networked && kept_here == Mode::Log {
@@ -67,12 +86,12 @@ impl History {
                 .with_cause("the machine whose disk it is on uses it in a way that network file systems cannot")
                 .with_hint("set EDT_DATA_DIR to a directory of this machine")
         })?;
-        if version > MIGRATIONS.len() {
-            return Err(Error::new(ErrorKind::Unsupported, unopened(path))
-                .with_cause(format!("it is of version {version}, and this edt knows versions up to {}", MIGRATIONS.len()))
-                .with_hint("a newer edt has written it: use that one, or set EDT_DATA_DIR to another directory"));
-        }
-        Ok(Self { connection, path: path.to_owned(), _held: held })
+        known(version, path)?;
+        Ok(Self::of(connection, path, held))
+    }
+
+    pub(super) fn of(connection: Connection, path: &Path, held: Held) -> Self {
+        Self { connection, path: path.to_owned(), _held: held }
     }
 
     /// For whoever writes beside something else: waits longer for others that write, and leaves the log of changes as it is when it
@@ -105,20 +124,24 @@ impl History {
 /// A share in the histories that are open in this process. One that was forked off while there were any has their locks in its memory
 /// but does not hold them, and must open none.
 #[derive(Debug)]
-struct Held;
+pub(super) struct Held;
 
 /// The process that has histories open, in the upper half, and how many.
 static HOLDERS: AtomicU64 = AtomicU64::new(0);
 
 impl Held {
-    fn take() -> Option<Self> {
+    pub(super) fn take(path: &Path) -> Result<Self> {
         let process = u64::from(std::process::id()) << 32;
         let more = |held: u64| match held & u64::from(u32::MAX) {
             0 => Some(process | 1),
             _ if held & !u64::from(u32::MAX) == process => Some(held + 1),
             _ => None,
         };
-        HOLDERS.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok().map(|_| Self)
+        HOLDERS.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).map(|_| Self).map_err(|_| {
+            Error::new(ErrorKind::Unsupported, unopened(path))
+                .with_cause("this process was forked off one that had it open")
+                .with_hint("start such processes anew, as `spawn` of Python's multiprocessing does")
+        })
     }
 }
 
@@ -163,7 +186,6 @@ enum Mode {
 /// Sets up a connection. Whoever makes the file decides on its mode: a log of changes, unless locks reach further than memory that
 /// processes share.
 fn prepare(connection: &Connection, networked: bool) -> rusqlite::Result<Mode> {
-    connection.busy_timeout(PATIENCE)?;
     let is_new = connection.pragma_query_value(None, "page_count", |row| row.get::<_, u64>(0))? == 0;
     if is_new {
         // Where it is set already it is written again, and one who only reads would wait for those who write.
@@ -236,7 +258,17 @@ fn is_networked(_: &Path) -> bool {
     false
 }
 
-fn unopened(path: &Path) -> String {
+/// Refuses tables that are newer than this edt.
+pub(super) fn known(version: usize, path: &Path) -> Result<()> {
+    if version <= MIGRATIONS.len() {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Unsupported, unopened(path))
+        .with_cause(format!("it is of version {version}, and this edt knows versions up to {}", MIGRATIONS.len()))
+        .with_hint("a newer edt has written it: use that one, or set EDT_DATA_DIR to another directory"))
+}
+
+pub(super) fn unopened(path: &Path) -> String {
     format!("could not open the history `{}`", path.display())
 }
 
@@ -244,7 +276,7 @@ fn elsewhere() -> &'static str {
     "set EDT_DATA_DIR to a directory that can be written, or EDT_HISTORY=off to keep no history"
 }
 
-fn explained(what: String, cause: &rusqlite::Error, path: &Path) -> Error {
+pub(super) fn explained(what: String, cause: &rusqlite::Error, path: &Path) -> Error {
     let (kind, hint) = match cause.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             (ErrorKind::Corrupted, format!("move `{}` away; a new one is begun then", path.display()))

@@ -1,10 +1,11 @@
 //! Logs of other tools, as CSV whose header names the units: `docs/history.md` describes the form.
 
 use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 use csv::{ReaderBuilder, StringRecord, Trim};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::write::now_s;
 use super::{History, Past};
@@ -35,6 +36,9 @@ INSERT INTO imported (import, number, began_s, source, destination, bandwidth, r
     pipelining, throughput)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
 
+/// The least number that is too large for the database: 2^63.
+const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;
+
 /// What became of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Imported {
@@ -44,12 +48,53 @@ pub enum Imported {
     Before,
 }
 
+/// A log that was imported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Import {
+    /// Its number.
+    pub number: i64,
+    /// What tells it from others.
+    pub label: String,
+    /// Its transfers.
+    pub rows: u64,
+}
+
 impl History {
-    /// Imports a log of other tools, all of it or nothing; `label` tells it from others.
+    /// Imports a log of other tools, all of it or nothing; `label` tells it from others. It is read once, so that it may be a pipe.
     pub fn import(&mut self, path: &Path, label: &str) -> Result<Imported> {
-        let digest = digest(path)?;
-        let pasts = read(path)?;
+        let name = path.display().to_string();
+        let log = File::open(path).map_err(|cause| Error::io(unread(&name), &cause).into_usage())?;
+        self.import_from(log, &name, label)
+    }
+
+    /// The same of a log that is not opened by its path; errors call it by that name.
+    pub fn import_from(&mut self, log: impl Read, name: &str, label: &str) -> Result<Imported> {
+        let mut log = Hashed { log, hasher: blake3::Hasher::new() };
+        let pasts = read(&mut log, name)?;
+        let digest = log.hasher.finalize().to_hex();
         self.change(|connection| insert(connection, label, &digest, &pasts))
+    }
+
+    /// The logs that were imported, in their order.
+    pub fn imports(&self) -> Result<Vec<Import>> {
+        let all = "SELECT id, label, (SELECT count(*) FROM imported WHERE import = imports.id) FROM imports ORDER BY id";
+        let import = |row: &Row<'_>| Ok(Import { number: row.get(0)?, label: row.get(1)?, rows: row.get(2)? });
+        let read = || -> rusqlite::Result<Vec<Import>> { self.connection.prepare(all)?.query_map([], import)?.collect() };
+        read().map_err(|cause| self.unread(&cause))
+    }
+}
+
+/// A log whose bytes are hashed as they are read.
+struct Hashed<R> {
+    log: R,
+    hasher: blake3::Hasher,
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.log.read(buffer)?;
+        self.hasher.update(&buffer[..read]);
+        Ok(read)
     }
 }
 
@@ -82,25 +127,21 @@ fn insert(connection: &Connection, label: &str, digest: &str, pasts: &[Past]) ->
     Ok(Imported::Rows(pasts.len() as u64))
 }
 
-fn digest(path: &Path) -> Result<String> {
-    let mut hasher = blake3::Hasher::new();
-    let read = File::open(path).and_then(|file| hasher.update_reader(file).map(drop));
-    read.map_err(|cause| Error::io(unread(path), &cause).into_usage())?;
-    Ok(hasher.finalize().to_hex().to_string())
-}
-
-/// The transfers of a log, in their order.
-fn read(path: &Path) -> Result<Vec<Past>> {
-    let malformed = |cause: csv::Error| refused(path, &cause.to_string());
-    let mut reader = ReaderBuilder::new().trim(Trim::All).comment(Some(b'#')).from_path(path).map_err(malformed)?;
+/// The transfers of a log, in their order. The log is read to its end.
+fn read(log: impl Read, name: &str) -> Result<Vec<Past>> {
+    let malformed = |cause: csv::Error| match cause.kind() {
+        csv::ErrorKind::Io(cause) => Error::io(unread(name), cause).into_usage(),
+        _ => refused(name, &cause.to_string()),
+    };
+    let mut reader = ReaderBuilder::new().trim(Trim::All).comment(Some(b'#')).from_reader(log);
     let header = reader.headers().map_err(malformed)?.clone();
-    check(&header).map_err(|cause| refused(path, &cause))?;
+    check(&header).map_err(|cause| refused(name, &cause))?;
     let mut pasts = Vec::new();
     for record in reader.into_records() {
         let record = record.map_err(malformed)?;
         let line = record.position().map_or(0, csv::Position::line);
         let fields = Fields { header: &header, record: &record };
-        pasts.push(fields.past().map_err(|cause| refused(path, &format!("line {line}: {cause}")))?);
+        pasts.push(fields.past().map_err(|cause| refused(name, &format!("line {line}: {cause}")))?);
     }
     Ok(pasts)
 }
@@ -132,7 +173,7 @@ impl Fields<'_> {
     fn past(&self) -> Result<Past, String> {
         let files = self.whole("files")?.filter(|files| *files > 0).ok_or("`files` must be 1 or more")?;
         let bytes = match self.number("mean_file_bytes")? {
-            Some(mean) => rounded(mean * files as f64),
+            Some(mean) => rounded(mean * files as f64).ok_or("`files` of `mean_file_bytes` are too large")?,
             None => self.whole("bytes")?.ok_or("`bytes` is empty")?,
         };
         Ok(Past {
@@ -146,7 +187,8 @@ impl Fields<'_> {
             bytes,
             concurrency: self.count("concurrency", 1)?.ok_or("`concurrency` is empty")?,
             parallelism: self.count("parallelism", 1)?.unwrap_or(1),
-            pipelining: self.count("pipelining", 0)?.unwrap_or(1),
+            // To some tools one request after the other is 0; to edt it is 1, and 0 is a new stream for each chunk.
+            pipelining: self.count("pipelining", 0)?.unwrap_or(1).max(1),
             goodput: self.positive("throughput_bytes_per_s")?.ok_or("`throughput_bytes_per_s` is empty")?,
         })
     }
@@ -172,7 +214,8 @@ impl Fields<'_> {
 
     /// A whole number, which may be written as `1e9` or `5.0`.
     fn whole(&self, name: &str) -> Result<Option<u64>, String> {
-        Ok(self.number(name)?.map(rounded))
+        let too_large = |number: f64| format!("`{name}` is `{number:e}`, which is too large");
+        self.number(name)?.map(|number| rounded(number).ok_or_else(|| too_large(number))).transpose()
     }
 
     fn count(&self, name: &str, least: u16) -> Result<Option<u16>, String> {
@@ -182,21 +225,19 @@ impl Fields<'_> {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "it is not negative, and what is too large is the largest"
-)]
-fn rounded(number: f64) -> u64 {
-    number.round().min(i64::MAX as f64) as u64
+/// As a whole number, unless the database holds none so large.
+fn rounded(number: f64) -> Option<u64> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is not negative, and kept if it fits")]
+    let whole = number.round() as u64;
+    (number < TOO_LARGE).then_some(whole)
 }
 
-fn unread(path: &Path) -> String {
-    format!("could not import `{}`", path.display())
+fn unread(name: &str) -> String {
+    format!("could not import `{name}`")
 }
 
-fn refused(path: &Path, cause: &str) -> Error {
-    Error::new(ErrorKind::InvalidInput, unread(path)).with_cause(cause).with_hint("docs/history.md describes the form")
+fn refused(name: &str, cause: &str) -> Error {
+    Error::new(ErrorKind::InvalidInput, unread(name)).with_cause(cause).with_hint("docs/history.md describes the form")
 }
 
 #[cfg(test)]
@@ -211,10 +252,7 @@ mod tests {
     }
 
     fn import(text: &str) -> Result<Vec<Past>> {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("log.csv");
-        std::fs::write(&path, text).unwrap();
-        read(&path)
+        read(text.as_bytes(), "log.csv")
     }
 
     fn cause(text: &str) -> String {
@@ -246,6 +284,8 @@ mod tests {
         let bare = &pasts[1];
         assert_eq!((bare.source.as_str(), bare.bandwidth, bare.rtt_s, bare.tcp_buffer), ("", None, None, None));
         assert_eq!((bare.bytes, bare.parallelism, bare.pipelining), (20, 1, 1));
+        let one_by_one = import(&format!("{HEADER}\n1,,,,,,2,10,1,,0,1\n")).unwrap();
+        assert_eq!(one_by_one[0].pipelining, 1);
     }
 
     #[test]
@@ -260,11 +300,54 @@ mod tests {
         assert!(row("1", "1", "0").contains("`throughput_bytes_per_s` is 0"));
         assert!(row("1", "1", "nan").contains("`throughput_bytes_per_s`"));
         assert!(row("1", "1", "").contains("is empty"));
+        assert!(row("1e19", "1", "1").starts_with("line 3: `files` is `1e19`, which is too large"));
+        assert!(row("9223372036854775808", "1", "1").contains("`files` is `9.223372036854776e18`"));
+        let bytes = |bytes: &str| format!("start_s,files,bytes,concurrency,throughput_bytes_per_s\n1,1,{bytes},1,1\n");
+        assert!(cause(&bytes("1e19")).starts_with("line 2: `bytes` is `1e19`, which is too large"));
+        assert_eq!(import(&bytes("9.2e18")).unwrap()[0].bytes, 9_200_000_000_000_000_000);
+        let much = "start_s,files,mean_file_bytes,concurrency,throughput_bytes_per_s\n1,1e10,1e10,1,1\n";
+        assert!(cause(much).starts_with("line 2: `files` of `mean_file_bytes` are too large"));
         assert!(cause("start_s,files,bytes\n").contains("no column `concurrency`"));
         assert!(cause(&format!("{HEADER},bytes\n")).contains("`mean_file_bytes`"));
         assert!(cause(&format!("{HEADER},rtt_ms\n")).contains("`rtt_ms`"));
         assert!(cause(&format!("{HEADER},rtt_s\n")).contains("more than one"));
         assert!(cause(&format!("{HEADER}\n1,2\n")).contains("line"));
+    }
+
+    #[test]
+    fn the_largest_log_that_is_taken_fits_into_the_database() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = "start_s,files,bytes,concurrency,throughput_bytes_per_s\n1,9.2e18,9.2e18,65535,1e300\n";
+        let mut history = history(&directory);
+        assert_eq!(history.import_from(log.as_bytes(), "a pipe", "large").unwrap(), Imported::Rows(1));
+        let import = Import { number: 1, label: "large".to_owned(), rows: 1 };
+        assert_eq!(history.imports().unwrap(), [import]);
+    }
+
+    #[test]
+    fn a_log_is_read_once_and_known_by_the_bytes_that_were_read() {
+        /// Gives its bytes once, a few at a time, as a pipe does.
+        struct Pipe<'a>(&'a [u8]);
+
+        impl Read for Pipe<'_> {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                let most = buffer.len().min(7);
+                self.0.read(&mut buffer[..most])
+            }
+        }
+
+        let directory = tempfile::tempdir().unwrap();
+        let mut history = history(&directory);
+        let log = format!("{HEADER}\n1,a,b,,,,1,1,1,1,1,1\n2,a,b,,,,1,1,1,1,1,1\n# the end\n");
+        assert_eq!(history.import_from(Pipe(log.as_bytes()), "a pipe", "one").unwrap(), Imported::Rows(2));
+        let path = directory.path().join("log.csv");
+        std::fs::write(&path, &log).unwrap();
+        assert_eq!(history.import(&path, "two").unwrap(), Imported::Before);
+        std::fs::write(&path, log.replace("# the end", "# the End")).unwrap();
+        assert_eq!(history.import(&path, "three").unwrap(), Imported::Rows(2));
+        let labels = super::super::testing::column(&history, super::super::Table::Imported, "label");
+        let labels: Vec<_> = labels.iter().map(|label| format!("{label:?}")).collect();
+        assert_eq!(labels, ["Text(\"one\")", "Text(\"one\")", "Text(\"three\")", "Text(\"three\")"]);
     }
 
     #[test]

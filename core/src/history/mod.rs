@@ -10,9 +10,11 @@ mod interface;
 mod kept;
 mod past;
 mod pasts;
+mod read_only;
 mod recording;
 mod retention;
 mod schema;
+mod shares;
 mod stretches;
 #[cfg(test)]
 mod testing;
@@ -28,14 +30,14 @@ use crate::endpoint::{Endpoint, Location};
 use crate::error::{Error, ErrorKind, Result};
 
 pub(crate) use beginning::Beginning;
-pub use columns::{Cell, Column, ColumnKind, Table};
+pub use columns::{Cell, Column, ColumnKind, Page, Place, Table};
 pub use database::History;
-pub use import::Imported;
+pub use import::{Import, Imported};
 pub(crate) use kept::KeptFile;
 pub use past::Past;
 pub use pasts::pasts;
 pub use recording::Recorder;
-pub(crate) use recording::{End, Ending, Recording};
+pub(crate) use recording::{End, Ending, Judged, Recording};
 pub use retention::{Prune, Pruned};
 
 /// The directory of edt's data: `EDT_DATA_DIR`, or `edt` in the user's data directory. It may not exist yet.
@@ -88,6 +90,11 @@ fn place(endpoint: &Endpoint) -> Result<String> {
         Location::Service(url) => as_name(&format!("{}_{}_{}", url.scheme.name(), url.host, url.port.unwrap_or(0))),
         Location::Local { .. } | Location::Null | Location::Zero { .. } => "local".to_owned(),
     })
+}
+
+/// The server or service of an endpoint, by host and port; `None` for what is of this machine.
+pub(crate) fn server(endpoint: &Endpoint) -> Result<Option<String>> {
+    place(endpoint).map(|place| Some(place).filter(|place| place != "local"))
 }
 
 /// The text with nothing in it that a file system may take for more than a part of a name.

@@ -47,6 +47,16 @@ pub(super) struct IntervalRow {
     pub(super) length: Duration,
     pub(super) parallelism: u16,
     pub(super) pipelining: u16,
+    pub(super) judged: Judged,
+}
+
+/// Whether an interval says something of its setting: at the end of the work, or of a session, whatever runs runs dry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Judged {
+    /// It does.
+    Yes,
+    /// It does not.
+    No,
 }
 
 /// How a transfer ended.
@@ -80,10 +90,10 @@ pub(crate) struct Recording {
 
 impl Recorder {
     /// Tells of an interval of that length, in which the streams and files had the limits of a decision.
-    pub(crate) fn interval(&self, sampled: &Sampled, length: Duration, decision: &Decision) {
+    pub(crate) fn interval(&self, sampled: &Sampled, length: Duration, decision: &Decision, judged: Judged) {
         if let Some(entries) = &self.entries {
             let (parallelism, pipelining) = (decision.parallelism, decision.pipelining);
-            let row = IntervalRow { sampled: sampled.clone(), length, parallelism, pipelining };
+            let row = IntervalRow { sampled: sampled.clone(), length, parallelism, pipelining, judged };
             let _ = entries.try_send(Entry::Interval(Box::new(row)));
         }
     }
@@ -97,6 +107,22 @@ impl Recorder {
             }
             let _ = entries.try_send(Entry::Decision(tuned));
         }
+    }
+}
+
+#[cfg(test)]
+impl Recorder {
+    /// One that keeps in memory what it is told, and what tells which of the intervals were judged.
+    pub(crate) fn of_a_test() -> (Self, impl Fn() -> Vec<Judged>) {
+        let (entries, received) = bounded(WAITING);
+        let judged = move || {
+            let intervals = received.try_iter().filter_map(|entry| match entry {
+                Entry::Interval(row) => Some(row.judged),
+                Entry::Decision(_) | Entry::End(_) => None,
+            });
+            intervals.collect::<Vec<_>>()
+        };
+        (Self { entries: Some(entries) }, judged)
     }
 }
 
@@ -165,6 +191,7 @@ fn keep(path: &Path, beginning: &Beginning, entries: &Receiver<Entry>) -> Result
     let mut written = Instant::now();
     loop {
         match entries.recv_deadline(written + EVERY) {
+            Ok(Entry::End(_)) if history.has_removed(transfer) => return Ok(()),
             Ok(Entry::End(ending)) => return history.end(transfer, &batch, &ending),
             Ok(Entry::Interval(row)) => batch.intervals.add(*row),
             Ok(Entry::Decision(tuned)) => batch.decisions.add(tuned),
@@ -175,6 +202,8 @@ fn keep(path: &Path, beginning: &Beginning, entries: &Receiver<Entry>) -> Result
             // What could not be written, as where others write for long, is tried again with what follows.
             if batch.rows() > 0 && history.write(transfer, &batch).is_ok() {
                 batch.clear();
+            } else if history.has_removed(transfer) {
+                return Ok(());
             }
             written = Instant::now();
         }

@@ -1,7 +1,10 @@
 //! The tables of the history, as the steps in which they came to be: each version of the database is one step ahead of the one before.
 
 /// What makes the tables of a version from those of the one before; the first from nothing. A step that was released never changes.
-pub(super) const MIGRATIONS: [&str; 2] = [TRANSFERS, IMPORTS];
+pub(super) const MIGRATIONS: [&str; 3] = [TRANSFERS, IMPORTS, JUDGED];
+
+/// What shows a connection that cannot write the tables of a version as those of the next: one for each step but the first.
+pub(super) const VIEWS: [&str; 2] = [NO_IMPORTS, NOT_JUDGED];
 
 /// Times are seconds since 1970, rates bytes per second, absent values NULL: unknown, or no limit.
 const TRANSFERS: &str = "
@@ -106,4 +109,21 @@ CREATE TABLE imported (
     PRIMARY KEY (import, number)
 ) WITHOUT ROWID;
 CREATE INDEX imported_by_time ON imported (began_s);
+";
+
+/// Whether an interval says something of its setting; NULL in rows from before. Pairs of machines are looked up.
+const JUDGED: &str = "
+ALTER TABLE intervals ADD COLUMN judged INTEGER;
+CREATE INDEX transfers_by_pair ON transfers (source, destination, began_s);
+CREATE INDEX imported_by_pair ON imported (source, destination, began_s);
+";
+
+const NO_IMPORTS: &str = "
+CREATE TEMP TABLE imports (id, label, digest, imported_s);
+CREATE TEMP TABLE imported (import, number, began_s, source, destination, bandwidth, rtt_s, tcp_buffer, files, bytes, concurrency,
+    parallelism, pipelining, throughput);
+";
+
+const NOT_JUDGED: &str = "
+CREATE TEMP VIEW intervals AS SELECT *, NULL AS judged FROM main.intervals;
 ";

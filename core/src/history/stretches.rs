@@ -1,16 +1,18 @@
 //! Stretches of a transfer of edt in the terms of optimizers that learn from history: files in flight, streams for each, pipelining.
 
 use super::Past;
+use super::shares::{Amount, Sharing, TELLING_FILES, shared};
+use crate::optimizer::SizeClass;
 
 /// Pipelining that stands for no limit: a stream of edt never waits for answers, which is as good as the most that other tools' logs try.
 pub(super) const UNLIMITED_PIPELINING: u16 = 32;
 
-/// Files that must have been finished in a stretch for their mean size to count instead of that of all files.
-const TELLING_FILES: u64 = 8;
-
 /// Bounds of a chunk whose size was left to the sender, in bytes, and the seconds in which the path moves one [EDT §IV-A].
 const CHUNK: (f64, f64) = (16.0 * MIB, 64.0 * MIB);
 const CHUNK_S: f64 = 0.1;
+
+/// Bytes of a chunk where files are finished one by one.
+const ONE_BY_ONE_CHUNK: u64 = 8 << 20;
 
 const MIB: f64 = 1_048_576.0;
 
@@ -23,9 +25,14 @@ pub(super) struct Facts {
     pub(super) bandwidth: Option<f64>,
     pub(super) rtt_s: Option<f64>,
     pub(super) tcp_buffer: Option<f64>,
-    /// Files and bytes of all that was to be moved.
-    pub(super) files: u64,
-    pub(super) bytes: u64,
+    /// All that was to be moved.
+    pub(super) all: Amount,
+    /// The same by size, smallest first; nothing if it is not known.
+    pub(super) classes: Vec<SizeClass>,
+    /// Whether these are all files.
+    pub(super) complete: bool,
+    /// Whether a file that was begun goes before larger ones: where publishing is a request for each.
+    pub(super) one_by_one: bool,
     /// Bytes of a chunk, if they were chosen.
     pub(super) chunk_size: Option<u64>,
 }
@@ -43,8 +50,9 @@ pub(super) struct Measured {
     /// Bytes per second that were written.
     pub(super) goodput: f64,
     /// Of the transfer up to the end of the interval.
-    pub(super) files_done: u64,
-    pub(super) bytes_verified: u64,
+    pub(super) done: Amount,
+    /// Whether it says something of its setting; `None` if nobody judged.
+    pub(super) judged: Option<bool>,
 }
 
 impl Measured {
@@ -55,31 +63,41 @@ impl Measured {
     }
 }
 
-/// Cuts a transfer where its setting changed. The last interval shows how the work ran dry, and counts only if there is no other.
+/// Cuts a transfer where its setting changed, and leaves out what says nothing. Where nobody judged that, it is the last interval, which
+/// shows how the work ran dry, unless there is no other.
 pub(super) fn stretches(facts: &Facts, intervals: &[Measured]) -> Vec<Past> {
-    let telling = if intervals.len() > 1 { &intervals[..intervals.len() - 1] } else { intervals };
-    let mut before = (0, 0);
-    let mut pasts = Vec::new();
-    for stretch in telling.chunk_by(|one, next| one.setting() == next.setting()) {
-        pasts.extend(past(facts, stretch, before));
-        before = stretch.last().map_or(before, |last| (last.files_done, last.bytes_verified));
-    }
-    pasts
+    let tells = |at: usize| intervals[at].judged.unwrap_or(at + 1 < intervals.len() || intervals.len() == 1);
+    let telling: Vec<usize> = (0..intervals.len()).filter(|at| tells(*at)).collect();
+    let together = |one: &usize, next: &usize| *next == one + 1 && intervals[*one].setting() == intervals[*next].setting();
+    let of_stretch = |stretch: &[usize]| {
+        let (first, last) = (*stretch.first()?, *stretch.last()?);
+        let before = first.checked_sub(1).map_or_else(Amount::default, |before| intervals[before].done);
+        past(facts, &intervals[first..=last], before)
+    };
+    telling.chunk_by(together).filter_map(of_stretch).collect()
 }
 
-/// A stretch of one setting; `before` are the files and bytes that were done when it began.
-fn past(facts: &Facts, stretch: &[Measured], before: (u64, u64)) -> Option<Past> {
+/// A stretch of one setting; `before` is what was done when it began.
+fn past(facts: &Facts, stretch: &[Measured], before: Amount) -> Option<Past> {
     let (first, last) = (stretch.first()?, stretch.last()?);
     let seconds: f64 = stretch.iter().map(|interval| interval.interval_s).sum();
     let moved: f64 = stretch.iter().map(|interval| interval.goodput * interval.interval_s).sum();
-    let (streams, limit, pipelining) = first.setting();
+    let (streams, parallelism, pipelining) = first.setting();
     if streams == 0 || seconds <= 0.0 || moved <= 0.0 {
         return None;
     }
     let goodput = moved / seconds;
-    let done = (last.files_done.saturating_sub(before.0), last.bytes_verified.saturating_sub(before.1));
-    let (files, bytes) = data_set(facts, done)?;
-    let (concurrency, parallelism) = divided(streams, files, chunks(facts, bytes as f64 / files as f64, goodput), limit);
+    let done =
+        Amount { files: last.done.files.saturating_sub(before.files), bytes: last.done.bytes.saturating_sub(before.bytes) };
+    let middle =
+        Amount { files: u64::midpoint(before.files, last.done.files), bytes: u64::midpoint(before.bytes, last.done.bytes) };
+    let chunk = chunk(facts, goodput);
+    let sharing = Sharing { streams, parallelism, pipelining, chunk, complete: facts.complete, one_by_one: facts.one_by_one };
+    let shared = match alike(facts, done) {
+        Some(class) => shared(&[class], middle, done, &sharing),
+        None => shared(&facts.classes, middle, done, &sharing),
+    };
+    let shared = shared.filter(|shared| shared.of.bytes > 0)?;
     Some(Past {
         began_s: facts.began_s + first.elapsed_s - first.interval_s,
         source: facts.source.clone(),
@@ -87,48 +105,39 @@ fn past(facts: &Facts, stretch: &[Measured], before: (u64, u64)) -> Option<Past>
         bandwidth: facts.bandwidth,
         rtt_s: facts.rtt_s,
         tcp_buffer: facts.tcp_buffer,
-        files,
-        bytes,
-        concurrency,
-        parallelism,
+        files: shared.of.files,
+        bytes: shared.of.bytes,
+        concurrency: shared.concurrency,
+        parallelism: shared.parallelism,
         pipelining: pipelining.unwrap_or(UNLIMITED_PIPELINING),
         goodput,
     })
 }
 
-/// The data set that a stretch stands for: the bytes of all, in as many files of the size that was moved in it as they come to.
-fn data_set(facts: &Facts, done: (u64, u64)) -> Option<(u64, u64)> {
-    let (files, bytes) = if facts.files > 0 { (facts.files, facts.bytes) } else { done };
-    if files == 0 || bytes == 0 {
+/// What stands for the files where their sizes are not known: the bytes of all, in as many files of the size that was moved as they come to.
+fn alike(facts: &Facts, done: Amount) -> Option<SizeClass> {
+    if !facts.classes.is_empty() {
         return None;
     }
-    if done.0 < TELLING_FILES || done.1 == 0 {
-        return Some((files, bytes));
-    }
+    let all = if facts.all.files > 0 { facts.all } else { done };
+    let size = if done.files < TELLING_FILES || done.bytes == 0 { all } else { done };
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is positive, and a number of files")]
-    let alike = (bytes as f64 / (done.1 as f64 / done.0 as f64)).round().max(1.0) as u64;
-    Some((alike, bytes))
+    let files = (all.bytes as f64 * size.files as f64 / size.bytes.max(1) as f64).round().max(1.0) as u64;
+    Some(SizeClass { exponent: 0, files, bytes: all.bytes })
 }
 
-/// Chunks of a file of that size.
-fn chunks(facts: &Facts, size: f64, goodput: f64) -> f64 {
-    let chunk = facts.chunk_size.map_or((goodput * CHUNK_S).clamp(CHUNK.0, CHUNK.1), |bytes| bytes as f64);
-    (size / chunk).ceil().max(1.0)
-}
-
-/// Files in flight and streams for each, as the sender divides its streams: each takes a chunk of the file of which most is left, so files of
-/// a size get one stream each while there are as many files as streams, and share the streams where there are fewer.
-fn divided(streams: u16, files: u64, chunks: f64, limit: Option<u16>) -> (u16, u16) {
-    let concurrency = u16::try_from(files).map_or(streams, |files| files.min(streams)).max(1);
-    let most = f64::from(limit.unwrap_or(u16::MAX)).min(chunks).max(1.0);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is between 1 and a number of streams")]
-    let parallelism = (f64::from(streams) / f64::from(concurrency)).round().clamp(1.0, most) as u16;
-    (concurrency, parallelism)
+/// Bytes of a chunk as long as much is left.
+fn chunk(facts: &Facts, goodput: f64) -> u64 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is within the bounds of a chunk")]
+    let tenth = (goodput * CHUNK_S).clamp(CHUNK.0, CHUNK.1) as u64;
+    let left_to_sender = if facts.one_by_one { ONE_BY_ONE_CHUNK } else { tenth.next_power_of_two() };
+    facts.chunk_size.unwrap_or(left_to_sender)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::optimizer::Listed;
 
     const MEBIBYTE: u64 = 1 << 20;
 
@@ -140,8 +149,10 @@ mod tests {
             bandwidth: Some(125e6),
             rtt_s: Some(0.04),
             tcp_buffer: None,
-            files,
-            bytes,
+            all: Amount { files, bytes },
+            classes: Vec::new(),
+            complete: true,
+            one_by_one: false,
             chunk_size: None,
         }
     }
@@ -155,8 +166,8 @@ mod tests {
             parallelism: None,
             pipelining: None,
             goodput,
-            files_done: done,
-            bytes_verified: done * MEBIBYTE,
+            done: Amount { files: done, bytes: done * MEBIBYTE },
+            judged: None,
         }
     }
 
@@ -171,6 +182,19 @@ mod tests {
     }
 
     #[test]
+    fn what_was_judged_to_say_nothing_is_left_out_wherever_it_stands() {
+        let judged = |second, judged| Measured { judged: Some(judged), ..measured(second, 4.0, f64::from(second) * 1e8) };
+        // A session ended in the fourth second, and the work in the seventh.
+        let seconds = [(1, true), (2, true), (3, true), (4, false), (5, true), (6, true), (7, false)];
+        let intervals = seconds.map(|(second, tells)| judged(second, tells));
+        let pasts = stretches(&facts(1000, 1000 * MEBIBYTE), &intervals);
+        let found: Vec<_> = pasts.iter().map(|past| (past.began_s, past.goodput)).collect();
+        assert_eq!(found, [(1000.0, 2e8), (1004.0, 5.5e8)]);
+        assert!(stretches(&facts(1000, 1000 * MEBIBYTE), &[judged(1, false)]).is_empty());
+        assert_eq!(stretches(&facts(1000, 1000 * MEBIBYTE), &[judged(1, true)]).len(), 1);
+    }
+
+    #[test]
     fn few_large_files_share_the_streams_as_far_as_their_chunks_and_the_limit_go() {
         let of = |files, size, limit| {
             let interval = Measured { parallelism: limit, ..measured(1, 12.0, 1e8) };
@@ -179,15 +203,39 @@ mod tests {
         };
         assert_eq!(of(3, 1 << 30, None), (3, 4));
         assert_eq!(of(3, 1 << 30, Some(2)), (3, 2));
-        assert_eq!(of(3, 20 * MEBIBYTE, None), (3, 2));
+        assert_eq!(of(3, 20 * MEBIBYTE, None), (3, 4));
         assert_eq!(of(1, 1 << 40, None), (1, 12));
         assert_eq!(of(5000, 1 << 40, Some(4)), (12, 1));
+        assert_eq!(of(5000, 1 << 40, Some(1)), (12, 1));
     }
 
     #[test]
-    fn the_files_of_a_stretch_tell_its_size_if_there_are_enough() {
-        let small = Measured { files_done: 100, bytes_verified: 100 * 1024, ..measured(1, 4.0, 1e6) };
-        let large = Measured { files_done: 102, bytes_verified: 100 * 1024 + 2 * MEBIBYTE, ..measured(2, 5.0, 1e8) };
+    fn files_of_different_sizes_are_in_flight_as_the_sender_takes_them() {
+        let mut listed = Listed::default();
+        (0..1000).for_each(|_| listed.add(MEBIBYTE));
+        listed.add(20_000 * MEBIBYTE);
+        let facts = Facts { classes: listed.classes, ..facts(1001, 21_000 * MEBIBYTE) };
+        let at = |second, mebibytes: u64, files, streams| Measured {
+            done: Amount { files, bytes: mebibytes * MEBIBYTE },
+            judged: Some(true),
+            ..measured(second, streams, 1e9)
+        };
+        // All streams are on the large file until no more is left of it than of the others, though the mean size of all is 21 MiB.
+        let pasts = stretches(&facts, &[at(1, 9_000, 0, 8.0), at(2, 18_000, 0, 8.0), at(3, 19_500, 0, 9.0)]);
+        let found: Vec<_> = pasts.iter().map(|past| (past.concurrency, past.parallelism, past.files)).collect();
+        assert_eq!(found, [(1, 8, 1), (1, 9, 1)]);
+        assert_eq!((pasts[0].mean_size(), pasts[0].bytes), (20_000.0 * MIB, 20_000 * MEBIBYTE));
+        let late = stretches(&facts, &[at(1, 20_200, 200, 7.0), at(2, 20_800, 800, 12.0)]);
+        assert_eq!((late[1].concurrency, late[1].parallelism, late[1].files), (12, 1, 1001));
+        let objects = Facts { one_by_one: true, ..facts };
+        let one = stretches(&objects, &[at(1, 9_000, 0, 8.0)]).remove(0);
+        assert_eq!((one.concurrency, one.parallelism, one.files), (1, 8, 1));
+    }
+
+    #[test]
+    fn the_files_of_a_stretch_tell_its_size_if_there_are_enough_and_nothing_else_does() {
+        let small = Measured { done: Amount { files: 100, bytes: 100 * 1024 }, ..measured(1, 4.0, 1e6) };
+        let large = Measured { done: Amount { files: 102, bytes: 100 * 1024 + 2 * MEBIBYTE }, ..measured(2, 5.0, 1e8) };
         let pasts = stretches(&facts(200, 200 * MEBIBYTE), &[small, large, measured(3, 1.0, 1.0)]);
         assert_eq!((pasts[0].mean_size(), pasts[0].bytes), (1024.0, 200 * MEBIBYTE));
         assert_eq!((pasts[1].files, pasts[1].bytes), (200, 200 * MEBIBYTE));
@@ -198,7 +246,7 @@ mod tests {
         assert!(stretches(&facts(10, 10), &[]).is_empty());
         assert!(stretches(&facts(10, 10), &[measured(1, 4.0, 0.0)]).is_empty());
         assert!(stretches(&facts(10, 10), &[measured(1, 0.2, 1e6)]).is_empty());
-        let nothing_done = Measured { files_done: 0, ..measured(1, 4.0, 1e6) };
+        let nothing_done = Measured { done: Amount::default(), ..measured(1, 4.0, 1e6) };
         assert!(stretches(&facts(0, 0), &[nothing_done]).is_empty());
         assert_eq!(stretches(&facts(0, 0), &[measured(9, 4.0, 1e6)])[0].files, 9);
     }

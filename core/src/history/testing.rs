@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::beginning::Beginning;
-use super::recording::{End, Ending, Recording};
+use super::recording::{End, Ending, Judged, Recording};
 use super::{Cell, History, Table};
 use crate::event::{Sampled, Stage, Totals, Tuned};
 use crate::optimizer::{Buffers, Decision, Listed, PerStage};
@@ -42,7 +42,7 @@ pub(super) fn record(file: &Path, destination: &str, seconds: u32) {
     let recorder = recording.recorder();
     recorder.decision(&tuned(4), None);
     for second in 1..=seconds {
-        recorder.interval(&sampled(second, 4.0), Duration::from_secs(1), &tuned(4).decision);
+        recorder.interval(&sampled(second, 4.0), Duration::from_secs(1), &tuned(4).decision, Judged::Yes);
     }
     recording.finish(ending(End::Complete));
 }

@@ -9,6 +9,7 @@ use super::database::migrate;
 use super::schema::MIGRATIONS;
 use super::testing::{age, column, ending, record, sampled, tuned};
 use super::*;
+use crate::options::{Remember, TransferOptions};
 
 fn file(directory: &tempfile::TempDir) -> PathBuf {
     directory.path().join("data").join("history.db")
@@ -80,6 +81,7 @@ fn a_transfer_leaves_its_row_its_intervals_and_its_decisions() {
     assert_eq!(column(&history, Table::Intervals, "rtt_s"), [0.04, 0.04, 0.04].map(Cell::Real));
     assert_eq!(column(&history, Table::Intervals, "parallelism"), [Cell::Null, Cell::Null, Cell::Null]);
     assert_eq!(column(&history, Table::Intervals, "pipelining"), [7, 7, 7].map(Cell::Integer));
+    assert_eq!(column(&history, Table::Intervals, "judged"), vec![Cell::Boolean(true); 3]);
     assert_eq!(column(&history, Table::Decisions, "reason"), [text("4 are best")]);
     assert_eq!(history.newest(5).unwrap(), [1]);
 }
@@ -112,7 +114,7 @@ fn the_file_is_its_owners_alone() {
 fn a_transfer_that_ends_without_a_word_stays_unfinished_with_what_was_measured() {
     let directory = tempfile::tempdir().unwrap();
     let recording = Recording::begin(Some(Beginning::of_a_test(&file(&directory), "h")), "falcon");
-    recording.recorder().interval(&sampled(1, 4.0), Duration::from_secs(1), &tuned(4).decision);
+    recording.recorder().interval(&sampled(1, 4.0), Duration::from_secs(1), &tuned(4).decision, Judged::No);
     drop(recording);
     let late = Instant::now() + Duration::from_secs(20);
     loop {
@@ -120,6 +122,7 @@ fn a_transfer_that_ends_without_a_word_stays_unfinished_with_what_was_measured()
         if history.count(Table::Intervals).unwrap() == 1 {
             assert_eq!(column(&history, Table::Transfers, "outcome"), [text("unfinished")]);
             assert_eq!(column(&history, Table::Transfers, "ended_s"), [Cell::Null]);
+            assert_eq!(column(&history, Table::Intervals, "judged"), [Cell::Boolean(false)]);
             return;
         }
         assert!(Instant::now() < late, "it was not written");
@@ -170,10 +173,12 @@ fn tables_of_an_older_version_are_brought_up_to_date_with_their_rows() {
     let path = directory.path().join("history.db");
     let mut old = Connection::open(&path).unwrap();
     assert_eq!(migrate(&mut old, &MIGRATIONS[..1]).unwrap(), 1);
-    old.execute(
+    old.execute_batch(
         "INSERT INTO transfers (began_s, version, source, destination, optimizer, policy, options, outcome)
-         VALUES (1, '0', 'a', 'b', 'fixed', 'fair', '{}', 'complete')",
-        [],
+         VALUES (1, '0', 'a', 'b', 'fixed', 'fair', '{}', 'complete');
+         INSERT INTO intervals (transfer, number, elapsed_s, interval_s, read_concurrency, network_concurrency, write_concurrency,
+             read_throughput, network_throughput, write_throughput, read_busy, network_busy, write_busy, files_done, bytes_verified)
+         VALUES (1, 0, 1, 1, 4, 4, 4, 1e6, 1e6, 1e6, 1, 1, 1, 9, 1000000), (1, 1, 2, 1, 4, 4, 4, 1, 1, 1, 1, 1, 1, 9, 1000000)",
     )
     .unwrap();
     drop(old);
@@ -181,7 +186,11 @@ fn tables_of_an_older_version_are_brought_up_to_date_with_their_rows() {
     assert_eq!(column(&history, Table::Transfers, "source"), [text("a")]);
     assert_eq!(history.count(Table::Imported).unwrap(), 0);
     let version: i64 = history.connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
-    assert_eq!(version, 2);
+    assert_eq!(version, 3);
+    // Nobody judged then, and the last interval counts for nothing.
+    assert_eq!(column(&history, Table::Intervals, "judged"), [Cell::Null, Cell::Null]);
+    let pasts = history.pasts("a", "b").unwrap();
+    assert_eq!((pasts.len(), pasts[0].goodput), (1, 1e6));
 }
 
 #[test]
@@ -202,7 +211,8 @@ fn every_column_is_one_of_the_database_and_none_is_left_out() {
     let history = History::open_at(&file(&directory)).unwrap();
     for table in Table::ALL {
         let mut statement = history.connection.prepare(&format!("SELECT * FROM {}", table.name())).unwrap();
-        let names: Vec<&str> = table.columns().iter().map(|column| column.name).collect();
+        // The label of an import stands in a table of its own.
+        let names: Vec<&str> = table.columns().iter().map(|column| column.name).filter(|name| *name != "label").collect();
         assert_eq!(statement.column_names().collect::<Vec<_>>(), names);
         assert!(statement.query([]).unwrap().next().unwrap().is_none());
         assert_eq!(Table::named(table.name()), Some(table));
@@ -242,6 +252,68 @@ fn sizes(path: &Path) -> (u64, u64) {
     let history = History::open_at(path).unwrap();
     let pragma = |name| history.connection.pragma_query_value(None, name, |row| row.get(0)).unwrap();
     (pragma("page_count"), pragma("freelist_count"))
+}
+
+#[test]
+fn a_transfer_whose_row_was_removed_leaves_nothing_more() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = file(&directory);
+    let recording = Recording::begin(Some(Beginning::of_a_test(&path, "h")), "falcon");
+    let late = Instant::now() + Duration::from_secs(20);
+    let history = History::open_at(&path).unwrap();
+    while history.connection.execute("DELETE FROM transfers", []).unwrap() == 0 {
+        assert!(Instant::now() < late, "it was not begun");
+        std::thread::yield_now();
+    }
+    recording.recorder().interval(&sampled(1, 4.0), Duration::from_secs(1), &tuned(4).decision, Judged::Yes);
+    recording.finish(ending(End::Complete));
+    assert_eq!((history.count(Table::Transfers).unwrap(), history.count(Table::Intervals).unwrap()), (0, 0));
+}
+
+#[test]
+fn whoever_is_slow_to_use_rows_keeps_nobody_from_the_database() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = file(&directory);
+    let log = "start_s,files,bytes,concurrency,throughput_bytes_per_s\n";
+    let many = format!("{log}{}", "7,5,500,2,1e6\n".repeat(2500));
+    let mut history = History::open_at(&path).unwrap();
+    history.import_from(many.as_bytes(), "log", "log").unwrap();
+    let other = History::open_at(&path).unwrap();
+    other.connection.busy_timeout(Duration::ZERO).unwrap();
+    let mut numbers = Vec::new();
+    let each = |row: Vec<Cell>| {
+        if numbers.is_empty() {
+            other.connection.execute("UPDATE imports SET label = 'other'", []).unwrap();
+            // All of the log of changes can be put into the database only while nobody reads.
+            let left: i64 = other.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).unwrap();
+            assert_eq!(left, 0);
+        }
+        numbers.push(row[2].clone());
+        Ok(())
+    };
+    history.rows(Table::Imported, Some(1), each).unwrap();
+    assert!(numbers.into_iter().eq((0..2500).map(Cell::Integer)));
+    let one = history.page(Table::Imported, None, Some((1, 2497)), 10).unwrap();
+    assert_eq!((one.rows.len(), one.last), (2, None));
+    let full = history.page(Table::Imported, None, Some((1, 99)), 3).unwrap();
+    assert_eq!((full.rows[0][2].clone(), full.last), (Cell::Integer(100), Some((1, 102))));
+}
+
+#[test]
+fn what_has_no_storage_at_one_side_is_kept_and_teaches_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = file(&directory);
+    for (source, destination) in [("data", "edt://h/x"), ("zero:4x1MiB", "edt://h/x"), ("edt://h/x", "null:")] {
+        let options = TransferOptions { history: Remember::Machines, ..TransferOptions::default() };
+        let beginning = Beginning::of(&[source.into()], &destination.into(), &options).unwrap();
+        let recording = Recording::begin(Some(beginning.into_file(&path)), "falcon");
+        recording.recorder().interval(&sampled(1, 4.0), Duration::from_secs(1), &tuned(4).decision, Judged::Yes);
+        recording.finish(ending(End::Complete));
+    }
+    let history = History::open_at(&path).unwrap();
+    assert_eq!(column(&history, Table::Transfers, "source"), ["local", "zero", "h_7632"].map(text));
+    let pasts = history.pasts("local", "h_7632").unwrap();
+    assert_eq!(pasts.iter().map(|past| past.source.as_str()).collect::<Vec<_>>(), ["local"]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use rusqlite::{Connection, named_params, params};
 
 use super::History;
 use super::beginning::{Beginning, word};
-use super::recording::{Batch, End, Ending, IntervalRow};
+use super::recording::{Batch, End, Ending, IntervalRow, Judged};
 use crate::error::Result;
 use crate::event::{Totals, Tuned};
 use crate::optimizer::Listed;
@@ -19,8 +19,8 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 'unfinished')";
 const INTERVAL: &str = "
 INSERT OR REPLACE INTO intervals (transfer, number, elapsed_s, interval_s, read_concurrency, network_concurrency, write_concurrency,
     parallelism, pipelining, read_throughput, network_throughput, write_throughput, read_busy, network_busy, write_busy, rtt_s, loss,
-    files_done, bytes_verified, bottleneck)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)";
+    files_done, bytes_verified, bottleneck, judged)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)";
 
 const DECISION: &str = "
 INSERT OR REPLACE INTO decisions (transfer, number, elapsed_s, read_concurrency, network_concurrency, write_concurrency, parallelism,
@@ -70,6 +70,12 @@ impl History {
         self.change(|connection| rows(connection, transfer, batch))
     }
 
+    /// Whether the row of a transfer was removed while it went on. Where that cannot be told it was not.
+    pub(super) fn has_removed(&self, transfer: i64) -> bool {
+        let there = "SELECT EXISTS (SELECT 1 FROM transfers WHERE id = ?1)";
+        self.connection.query_row(there, [transfer], |row| row.get(0)).is_ok_and(|there: bool| !there)
+    }
+
     /// Writes the end of a transfer, and with it what was not written before.
     pub(super) fn end(&mut self, transfer: i64, batch: &Batch, ending: &Ending) -> Result<()> {
         self.change(|connection| {
@@ -117,6 +123,7 @@ fn interval(insert: &mut rusqlite::Statement<'_>, transfer: i64, number: u64, ro
         whole(sampled.totals.files_done),
         whole(sampled.totals.bytes_verified),
         sampled.bottleneck.map(word),
+        row.judged == Judged::Yes,
     ])?;
     Ok(())
 }

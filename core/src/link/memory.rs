@@ -157,6 +157,10 @@ impl FrameSink for Sink {
         Ok(())
     }
 
+    fn is_direct(&self) -> bool {
+        false
+    }
+
     fn tcp(&self) -> Option<TcpMeters> {
         None
     }

@@ -35,6 +35,9 @@ pub trait FrameSink: Send {
     /// Lets the system send this stream as the options say, as far as it can: in no bursts beyond `limit_rate`, with their congestion control.
     fn configure(&self, options: &SendOptions);
 
+    /// Whether `send` does the work of the receiver, which counts the time that it takes: it waits for no network and no other thread.
+    fn is_direct(&self) -> bool;
+
     /// Cumulative counters of this stream, if the system tells.
     fn tcp(&self) -> Option<TcpMeters>;
 

@@ -95,6 +95,10 @@ impl FrameSink for Sink {
         let _ = options.congestion.as_ref().map(|name| socket::set_congestion(socket, name));
     }
 
+    fn is_direct(&self) -> bool {
+        false
+    }
+
     fn tcp(&self) -> Option<TcpMeters> {
         tcp_info(&*self.0.connection.socket).map(TcpMeters::from)
     }

@@ -19,6 +19,7 @@ mod heuristic;
 pub mod hill_climb;
 mod listed;
 pub mod marlin;
+pub mod model;
 pub mod nelder_mead;
 pub mod network;
 pub mod pcp;
@@ -40,7 +41,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::history::Past;
 
 /// The names that `--optimizer` takes. `auto` is `falcon`, begun higher, until a better default is measured.
-pub const NAMES: [&str; 21] = [
+pub const NAMES: [&str; 22] = [
     "auto",
     "fixed",
     "edt",
@@ -48,6 +49,7 @@ pub const NAMES: [&str; 21] = [
     "falcon",
     "falcon-printed",
     "falcon-mp",
+    "model",
     "marlin",
     "hill-climb",
     "binary",
@@ -269,6 +271,7 @@ pub fn by_name(name: &str, setup: &Setup<'_>) -> Result<Box<dyn Optimizer>> {
         "falcon" => Box::new(falcon::Falcon::new()),
         "falcon-printed" => Box::new(falcon::Falcon::as_printed()),
         "falcon-mp" => Box::new(falcon_mp::FalconMp::new()),
+        "model" => Box::new(model::Model::new(setup)),
         "marlin" => Box::new(marlin::Marlin::new()),
         "hill-climb" => Box::new(hill_climb::HillClimb::new()),
         "binary" => Box::new(binary::Binary::new()),

@@ -35,6 +35,14 @@ impl Half {
         }
     }
 
+    /// Changes how many bytes this half may hold in buffers.
+    pub(crate) fn hold(&self, bytes: u64) {
+        match self {
+            Self::Sender(half) => half.hold(bytes),
+            Self::Receiver(half) => half.hold(bytes),
+        }
+    }
+
     pub(crate) fn meters(&self) -> Meters {
         match self {
             Self::Sender(half) => half.meters(),

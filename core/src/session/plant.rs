@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::Caller;
+use crate::broker::Member;
 use crate::control::Plant;
 use crate::error::Result;
 use crate::event::Totals;
@@ -21,11 +22,23 @@ pub(super) struct CallerPlant<'a> {
     cancel: &'a Stop,
     /// The workers that the peer's stage was asked to have, and how often its meters had come by then.
     asked: Option<(u16, u64)>,
+    /// What limits this transfer for the sake of others of its host.
+    member: &'a Member,
 }
 
 impl<'a> CallerPlant<'a> {
-    pub(super) fn new(caller: &'a Caller, cancel: &'a Stop) -> Self {
-        Self { caller, cancel, asked: None }
+    pub(super) fn new(caller: &'a Caller, cancel: &'a Stop, member: &'a Member) -> Self {
+        Self { caller, cancel, asked: None, member }
+    }
+
+    /// Keeps to the memory of this transfer: both halves alike, where both are in this process.
+    fn hold(&self) {
+        let halves = &self.caller.halves;
+        if let Some(bytes) = self.member.memory() {
+            for (half, _) in halves {
+                half.hold(bytes / halves.len() as u64);
+            }
+        }
     }
 
     /// Whether the peer's meters show the workers that it was asked for, or so much later that it will not have them: meters from before
@@ -62,7 +75,9 @@ impl Plant for CallerPlant<'_> {
             parallelism: Some(decision.parallelism),
             // Within one process there are no connections to be made anew, and their numbers would run out.
             pipelining: Some(if self.caller.remote.is_none() { decision.pipelining.max(1) } else { decision.pipelining }),
+            limit_rate: self.member.rate(),
         };
+        self.hold();
         for (half, _) in &self.caller.halves {
             half.tune(&tune);
         }

@@ -3,6 +3,7 @@
 //! A store publishes atomically: what is written to a [`Writer`] appears under its final name only through
 //! [`Store::publish`], and then whole. `testing::conformance` holds every store to this contract.
 
+pub mod layered;
 pub mod local;
 pub mod memory;
 pub mod null;
@@ -70,7 +71,8 @@ pub trait Store: Send + Sync {
     /// Removes what only makes room for files that are written in one go, unless somebody is using it; whoever needs it makes it again.
     fn tidy(&self) {}
 
-    /// Ends waiting, from any thread: calls that wait before a further attempt fail with [`crate::ErrorKind::Cancelled`] from now on.
+    /// Ends waiting, from any thread: calls that would wait for an answer or before a further attempt fail with
+    /// [`crate::ErrorKind::Cancelled`] from now on. What was sent in vain may still be removed.
     fn interrupt(&self) {}
 
     /// Has longer waits before a further attempt told to `watcher` from now on.

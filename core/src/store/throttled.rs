@@ -4,22 +4,17 @@
 //! thread: those of the read pool and of the write pool, and the streams that are fused with one of these stages. A worker that reads
 //! and sends is limited in its reading alone.
 
-use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::fs::File;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::control::{Clock, SystemClock};
 use crate::error::Result;
-use crate::options::{Fsync, Overwrite};
 use crate::path::RelativePath;
-use crate::store::{
-    Capabilities, Depth, Entry, Listing, Metadata, NewFile, Prune, Publication, Reader, RetryWatcher, Store, Writer,
-};
+use crate::store::Store;
+use crate::store::layered::{Layer, Layered};
 
 /// A thread that woke late may catch up this much; longer time in which nothing was asked for is not saved up. What a thread moves in a
 /// second exceeds its rate by no more than this share of it.
@@ -42,10 +37,7 @@ impl Rates {
 }
 
 /// A store that lets each calling thread read and write no faster than its rates.
-pub struct ThrottledStore {
-    inner: Arc<dyn Store>,
-    limit: Limit,
-}
+pub type ThrottledStore = Layered<Limit>;
 
 impl ThrottledStore {
     /// Slows a store down.
@@ -56,12 +48,13 @@ impl ThrottledStore {
     /// Slows a store down by a clock of the caller's.
     pub fn with_clock(inner: Arc<dyn Store>, rates: Rates, clock: Arc<dyn Clock>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self { inner, limit: Limit { id: NEXT.fetch_add(1, Ordering::Relaxed), rates, clock } }
+        Self { inner, layer: Limit { id: NEXT.fetch_add(1, Ordering::Relaxed), rates, clock } }
     }
 }
 
+/// The rates of a store, which each of its threads has for itself.
 #[derive(Clone)]
-struct Limit {
+pub struct Limit {
     id: u64,
     rates: Rates,
     clock: Arc<dyn Clock>,
@@ -93,134 +86,37 @@ impl Limit {
     }
 }
 
-impl Store for ThrottledStore {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn list(&self, path: &RelativePath, depth: Depth, prune: Prune) -> Result<Listing<'_>> {
-        self.inner.list(path, depth, prune)
-    }
-
-    fn stat(&self, path: &RelativePath) -> Result<Entry> {
-        self.inner.stat(path)
-    }
-
-    fn open(&self, path: &RelativePath) -> Result<Box<dyn Reader>> {
-        Ok(Box::new(ThrottledReader { inner: self.inner.open(path)?, limit: self.limit.clone() }))
-    }
-
-    fn create(&self, file: &NewFile) -> Result<Box<dyn Writer>> {
-        Ok(Box::new(ThrottledWriter { inner: self.inner.create(file)?, limit: self.limit.clone() }))
-    }
-
-    fn publish(&self, batch: Vec<Publication>, fsync: Fsync) -> Vec<Result<()>> {
-        self.inner.publish(batch, fsync)
-    }
-
-    fn create_directory(&self, path: &RelativePath) -> Result<()> {
-        self.inner.create_directory(path)
-    }
-
-    fn set_directory_metadata(&self, path: &RelativePath, metadata: &Metadata) -> Result<()> {
-        self.inner.set_directory_metadata(path, metadata)
-    }
-
-    fn create_symlink(&self, path: &RelativePath, target: &[u8], overwrite: Overwrite) -> Result<()> {
-        self.inner.create_symlink(path, target, overwrite)
-    }
-
-    fn remove(&self, path: &RelativePath, depth: Depth) -> Result<()> {
-        self.inner.remove(path, depth)
-    }
-
-    fn sync_directories(&self, paths: &[RelativePath]) -> Result<()> {
-        self.inner.sync_directories(paths)
-    }
-
-    fn journal(&self, key: &str) -> Result<Option<File>> {
-        self.inner.journal(key)
-    }
-
-    fn discard(&self, key: &str) -> Result<()> {
-        self.inner.discard(key)
-    }
-
-    fn tidy(&self) {
-        self.inner.tidy();
-    }
-
-    fn interrupt(&self) {
-        self.inner.interrupt();
-    }
-
-    fn watch(&self, watcher: &RetryWatcher) {
-        self.inner.watch(watcher);
-    }
-}
-
-struct ThrottledReader {
-    inner: Box<dyn Reader>,
-    limit: Limit,
-}
-
-impl Reader for ThrottledReader {
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        let count = self.inner.read_at(offset, buffer)?;
-        self.limit.spend(Way::Read, count);
-        Ok(count)
-    }
-
-    fn stat(&self) -> Result<Entry> {
-        self.inner.stat()
-    }
-
-    fn hole(&self, offset: u64) -> Option<u64> {
-        self.inner.hole(offset)
-    }
-
-    fn crc64nvme(&self) -> Result<Option<u64>> {
-        self.inner.crc64nvme()
-    }
-
-    fn expect(&self, range: Range<u64>) {
-        self.inner.expect(range);
-    }
-}
-
-struct ThrottledWriter {
-    inner: Box<dyn Writer>,
-    limit: Limit,
-}
-
-impl Writer for ThrottledWriter {
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.inner.write_at(offset, bytes)?;
-        self.limit.spend(Way::Write, bytes.len());
+impl Layer for Limit {
+    fn before_open(&self, _: &RelativePath) -> Result<()> {
         Ok(())
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        self.inner.read_at(offset, buffer)
+    fn before_create(&self, _: &RelativePath) -> Result<()> {
+        Ok(())
     }
 
-    fn kept(&self) -> Vec<Range<u64>> {
-        self.inner.kept()
+    fn before_set_metadata(&self, _: &RelativePath) -> Result<()> {
+        Ok(())
     }
 
-    fn abort(self: Box<Self>) {
-        self.inner.abort();
+    fn after_read(&self, read: &mut [u8]) -> Result<()> {
+        self.spend(Way::Read, read.len());
+        Ok(())
     }
 
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        // The inner store publishes, and looks for its own type.
-        self.inner.into_any()
+    fn before_write(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn after_write(&self, bytes: usize) {
+        self.spend(Way::Write, bytes);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::NewFile;
     use crate::store::null::{NullStore, ZeroStore};
     use crate::testing::clock::ManualClock;
 

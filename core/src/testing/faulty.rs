@@ -1,20 +1,15 @@
 //! A store that fails on purpose: by a script, or at random from a seed.
 
-use std::any::Any;
 use std::collections::HashSet;
-use std::fs::File;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::{Fsync, Overwrite};
 use crate::path::RelativePath;
+use crate::store::Store;
+use crate::store::layered::{Layer, Layered};
 use crate::store::null::mix;
-use crate::store::{
-    Capabilities, Depth, Entry, Listing, Metadata, NewFile, Prune, Publication, Reader, RetryWatcher, Store, Writer,
-};
 
 /// What fails; the default is nothing.
 #[derive(Debug, Clone, Default)]
@@ -36,25 +31,23 @@ pub struct Faults {
 }
 
 /// A store with faults.
-pub struct FaultyStore {
-    inner: Arc<dyn Store>,
-    plan: Arc<Plan>,
-}
+pub type FaultyStore = Layered<Arc<Plan>>;
 
 impl FaultyStore {
     /// Makes a store faulty.
     pub fn new(inner: Arc<dyn Store>, faults: Faults) -> Self {
         let counter = || AtomicU64::new(0);
-        Self { inner, plan: Arc::new(Plan { faults, operations: counter(), reads: counter(), writes: counter() }) }
+        Self { inner, layer: Arc::new(Plan { faults, operations: counter(), reads: counter(), writes: counter() }) }
     }
 
     /// How many reads and writes were asked for.
     pub fn counts(&self) -> (u64, u64) {
-        (self.plan.reads.load(Ordering::Relaxed), self.plan.writes.load(Ordering::Relaxed))
+        (self.layer.reads.load(Ordering::Relaxed), self.layer.writes.load(Ordering::Relaxed))
     }
 }
 
-struct Plan {
+/// What fails, and how much was asked for so far.
+pub struct Plan {
     faults: Faults,
     operations: AtomicU64,
     reads: AtomicU64,
@@ -79,16 +72,21 @@ impl Plan {
         }
         Ok(())
     }
+}
 
-    fn before_write(&self) -> Result<()> {
-        let number = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
-        if let Some(delay) = self.faults.delay {
-            std::thread::sleep(delay);
-        }
-        if self.faults.full_from_write.is_some_and(|from| number >= from) {
-            return Err(Error::new(ErrorKind::NoSpace, "could not write").with_cause("no space left on device, on purpose"));
-        }
-        self.chance("write")
+impl Layer for Arc<Plan> {
+    fn before_open(&self, path: &RelativePath) -> Result<()> {
+        Plan::refuse(&self.faults.unreadable, path, "open")?;
+        self.chance("open")
+    }
+
+    fn before_create(&self, path: &RelativePath) -> Result<()> {
+        Plan::refuse(&self.faults.unwritable, path, "create")?;
+        self.chance("create")
+    }
+
+    fn before_set_metadata(&self, path: &RelativePath) -> Result<()> {
+        Plan::refuse(&self.faults.unwritable, path, "set time and mode of")
     }
 
     fn after_read(&self, read: &mut [u8]) -> Result<()> {
@@ -101,140 +99,25 @@ impl Plan {
         }
         self.chance("read")
     }
-}
 
-impl Store for FaultyStore {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+    fn before_write(&self) -> Result<()> {
+        let number = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
+        if let Some(delay) = self.faults.delay {
+            std::thread::sleep(delay);
+        }
+        if self.faults.full_from_write.is_some_and(|from| number >= from) {
+            return Err(Error::new(ErrorKind::NoSpace, "could not write").with_cause("no space left on device, on purpose"));
+        }
+        self.chance("write")
     }
 
-    fn list(&self, path: &RelativePath, depth: Depth, prune: Prune) -> Result<Listing<'_>> {
-        self.inner.list(path, depth, prune)
-    }
-
-    fn stat(&self, path: &RelativePath) -> Result<Entry> {
-        self.inner.stat(path)
-    }
-
-    fn open(&self, path: &RelativePath) -> Result<Box<dyn Reader>> {
-        Plan::refuse(&self.plan.faults.unreadable, path, "open")?;
-        self.plan.chance("open")?;
-        Ok(Box::new(FaultyReader { inner: self.inner.open(path)?, plan: Arc::clone(&self.plan) }))
-    }
-
-    fn create(&self, file: &NewFile) -> Result<Box<dyn Writer>> {
-        Plan::refuse(&self.plan.faults.unwritable, &file.path, "create")?;
-        self.plan.chance("create")?;
-        Ok(Box::new(FaultyWriter { inner: self.inner.create(file)?, plan: Arc::clone(&self.plan) }))
-    }
-
-    fn publish(&self, batch: Vec<Publication>, fsync: Fsync) -> Vec<Result<()>> {
-        self.inner.publish(batch, fsync)
-    }
-
-    fn create_directory(&self, path: &RelativePath) -> Result<()> {
-        self.inner.create_directory(path)
-    }
-
-    fn set_directory_metadata(&self, path: &RelativePath, metadata: &Metadata) -> Result<()> {
-        Plan::refuse(&self.plan.faults.unwritable, path, "set time and mode of")?;
-        self.inner.set_directory_metadata(path, metadata)
-    }
-
-    fn create_symlink(&self, path: &RelativePath, target: &[u8], overwrite: Overwrite) -> Result<()> {
-        self.inner.create_symlink(path, target, overwrite)
-    }
-
-    fn remove(&self, path: &RelativePath, depth: Depth) -> Result<()> {
-        self.inner.remove(path, depth)
-    }
-
-    fn sync_directories(&self, paths: &[RelativePath]) -> Result<()> {
-        self.inner.sync_directories(paths)
-    }
-
-    fn journal(&self, key: &str) -> Result<Option<File>> {
-        self.inner.journal(key)
-    }
-
-    fn discard(&self, key: &str) -> Result<()> {
-        self.inner.discard(key)
-    }
-
-    fn tidy(&self) {
-        self.inner.tidy();
-    }
-
-    fn interrupt(&self) {
-        self.inner.interrupt();
-    }
-
-    fn watch(&self, watcher: &RetryWatcher) {
-        self.inner.watch(watcher);
-    }
-}
-
-struct FaultyReader {
-    inner: Box<dyn Reader>,
-    plan: Arc<Plan>,
-}
-
-impl Reader for FaultyReader {
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        let count = self.inner.read_at(offset, buffer)?;
-        self.plan.after_read(&mut buffer[..count])?;
-        Ok(count)
-    }
-
-    fn stat(&self) -> Result<Entry> {
-        self.inner.stat()
-    }
-
-    fn hole(&self, offset: u64) -> Option<u64> {
-        self.inner.hole(offset)
-    }
-
-    fn crc64nvme(&self) -> Result<Option<u64>> {
-        self.inner.crc64nvme()
-    }
-
-    fn expect(&self, range: Range<u64>) {
-        self.inner.expect(range);
-    }
-}
-
-struct FaultyWriter {
-    inner: Box<dyn Writer>,
-    plan: Arc<Plan>,
-}
-
-impl Writer for FaultyWriter {
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.plan.before_write()?;
-        self.inner.write_at(offset, bytes)
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        self.inner.read_at(offset, buffer)
-    }
-
-    fn kept(&self) -> Vec<Range<u64>> {
-        self.inner.kept()
-    }
-
-    fn abort(self: Box<Self>) {
-        self.inner.abort();
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        // The inner store publishes, and looks for its own type.
-        self.inner.into_any()
-    }
+    fn after_write(&self, _: usize) {}
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::NewFile;
     use crate::store::null::{NullStore, ZeroStore};
 
     fn path() -> RelativePath {

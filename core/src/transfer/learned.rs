@@ -9,7 +9,10 @@ use crate::optimizer::{AGENTS, Optimizer, PolicyName, Sampling, Setup, by_name};
 use crate::options::TransferOptions;
 
 /// The optimizers that learn from past transfers.
-const HISTORIANS: [&str; 3] = ["harp", "harp-once", "ann"];
+const HISTORIANS: [&str; 4] = ["harp", "harp-once", "ann", MODEL];
+
+/// The one among them that takes past transfers for measurements of this path, and so wants those of no other.
+const MODEL: &str = "model";
 
 /// The optimizer that needs a knowledge file.
 const KNOWING: &str = "asm";
@@ -36,7 +39,12 @@ impl Learned {
             return Ok(Self { knowledge: Some(KeptFile::knowledge(options.knowledge.as_deref())?), ..Self::default() });
         }
         if HISTORIANS.contains(&name) {
-            return Ok(Self { history: past_transfers(source, destination), ..Self::default() });
+            let mut history = past_transfers(source, destination);
+            if name == MODEL {
+                history = of_one_path(history);
+            }
+            history.sort_by(|one, other| one.began_s.total_cmp(&other.began_s));
+            return Ok(Self { history, ..Self::default() });
         }
         Ok(Self::default())
     }
@@ -56,14 +64,20 @@ impl Learned {
     }
 }
 
-/// The past transfers, oldest first. Without any an optimizer has its own ways, so that a history that cannot be read ends nothing.
+/// The past transfers, those between these machines first. Without any an optimizer has its own ways, so that a history that cannot be
+/// read ends nothing.
 fn past_transfers(source: &Endpoint, destination: &Endpoint) -> Vec<Past> {
-    let mut pasts = history::pasts(source, destination).unwrap_or_else(|error| {
+    history::pasts(source, destination).unwrap_or_else(|error| {
         tracing::warn!("could not learn from past transfers: {error}");
         Vec::new()
-    });
-    pasts.sort_by(|one, other| one.began_s.total_cmp(&other.began_s));
-    pasts
+    })
+}
+
+/// Those between the same machines as the first.
+fn of_one_path(pasts: Vec<Past>) -> Vec<Past> {
+    let Some(first) = pasts.first().cloned() else { return pasts };
+    let same = |past: &Past| past.source == first.source && past.destination == first.destination;
+    pasts.into_iter().filter(same).collect()
 }
 
 fn setup(options: &TransferOptions, streams: u16) -> Setup<'static> {

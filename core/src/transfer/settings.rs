@@ -2,8 +2,11 @@
 
 use std::num::NonZeroU16;
 
+use crate::broker::Claim;
+use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
-use crate::optimizer::Policy;
+use crate::history;
+use crate::optimizer::{PerStage, Policy};
 use crate::options::{Digest, Fsync, Overwrite, RunMode, Selection, Symlinks, TransferOptions};
 use crate::path::RelativePath;
 use crate::plan::minimal;
@@ -20,6 +23,31 @@ pub(super) fn policy(options: &TransferOptions, work: &Work, allowed: u16) -> Po
         parallelism: if in_order { 1 } else { parallelism },
         pipelining: options.pipelining.unwrap_or(u16::MAX),
         ..Policy::new(options.policy, options.max_streams.get().min(allowed).min(connections))
+    }
+}
+
+/// The stages whose workers are in this process.
+pub(super) fn here(work: &Work) -> PerStage<bool> {
+    PerStage { read: work.source.is_some(), network: true, write: work.destination.is_some() }
+}
+
+/// What a transfer brings along when it shares the limits of its host with others.
+pub(super) fn claim(
+    options: &TransferOptions,
+    sources: &[Endpoint],
+    destination: &Endpoint,
+    policy: &Policy,
+    here: PerStage<bool>,
+) -> Claim {
+    let mut ends = [destination].into_iter().chain(sources.first());
+    let server = ends.find_map(|endpoint| history::server(endpoint).ok().flatten());
+    Claim {
+        server: server.unwrap_or_default(),
+        policy: policy.name,
+        limit: policy.limit.network,
+        here,
+        memory: options.buffer.saturating_mul(u64::from(here.read) + u64::from(here.write)),
+        rate: options.limit_rate,
     }
 }
 

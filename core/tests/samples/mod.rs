@@ -149,7 +149,7 @@ fn start_from_memory_to_memory() -> Start {
 }
 
 fn tune() -> Tune {
-    Tune { read: Some(1), network: Some(2), write: Some(300), parallelism: None, pipelining: Some(5) }
+    Tune { read: Some(1), network: Some(2), write: Some(300), parallelism: None, pipelining: Some(5), limit_rate: None }
 }
 
 fn skipped() -> Vec<Skipped> {

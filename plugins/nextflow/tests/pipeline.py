@@ -46,6 +46,8 @@ class Pipeline:
 
     def __init__(self, folder: Path, edt: Edt, version: programs.Version = programs.OLDEST, java: str = "java") -> None:
         self.folder = folder
+        self.before: tuple[str, ...] = ()
+        """What is put before the command that runs Nextflow."""
         self.version = version
         self.java = java
         folder.mkdir(parents=True, exist_ok=True)
@@ -67,7 +69,15 @@ class Pipeline:
         (self.folder / "main.nf").write_text(script)
         if not (self.folder / "nextflow.config").exists():
             self.configure()
-        command = [*programs.command(self.version, self.java), "-log", "nextflow.log", "run", "main.nf", *words]
+        command = [
+            *self.before,
+            *programs.command(self.version, self.java),
+            "-log",
+            "nextflow.log",
+            "run",
+            "main.nf",
+            *words,
+        ]
         with (self.folder / "out").open("wb") as out:
             return subprocess.Popen(
                 command,
@@ -97,6 +107,16 @@ class Pipeline:
         """Ends a run and its tasks by SIGKILL."""
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(10)
+
+    def moved_mb(self) -> float:
+        """Megabytes that the latest line of progress tells of."""
+        told = re.findall(r"^edt: .* files, ([\d.]+) MB.* streams$", (self.folder / "out").read_text(), re.MULTILINE)
+        return float(told[-1]) if told else 0.0
+
+    def kept_mb(self, run: Run) -> float:
+        """Megabytes that the summary of a run says were there from an earlier attempt."""
+        found = re.search(r"([\d.]+) MB were there from an earlier attempt", run.out)
+        return float(found[1]) if found else 0.0
 
     def staged(self) -> list[Path]:
         """The files that Nextflow has staged."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from endpoints.echo import Echo
 from harness import EDT, MIB, Server, fill
 from pipeline import Pipeline
 
@@ -79,6 +80,28 @@ def test_files_of_web_servers_are_staged_too(pipeline: Pipeline, web: str) -> No
     run = pipeline.run(script.format(url=f"{web}whole%20file?version=1"))
     assert [line.split()[0] for line in run.lines("told ")] == 2 * [str(3 * MIB)]
     assert len(pipeline.staged()) == 2
+
+
+ADDRESSES = ("a//b.txt", "a%2Fc.txt", "d+e.txt", "f%2Bg.txt", "h;v=1.txt", "i%20j.txt", "a//b.txt?x=1")
+EACH = """
+process each {
+    input: path x
+    output: stdout
+    script: "cat $x"
+}
+workflow { each(Channel.of(ADDRESSES)) | view { 'got ' + it.trim() } }
+"""
+
+
+def test_web_addresses_are_asked_for_as_they_were_written(pipeline: Pipeline) -> None:
+    pipeline.configure("edt.schemes = ['http']")
+    with Echo() as echo:
+        files = ", ".join(f"file('{echo.root}/{path}')" for path in ADDRESSES)
+        run = pipeline.run(EACH.replace("ADDRESSES", files))
+        assert sorted(run.lines("got ")) == sorted(f"/{path}" for path in ADDRESSES)
+        assert run.staged() == len(ADDRESSES)
+        again = pipeline.run(EACH.replace("ADDRESSES", files), "-resume")
+    assert (again.submitted(), again.cached()) == (0, len(ADDRESSES))
 
 
 def test_a_task_can_fetch_for_itself_and_keep_its_results_there(server: Server, pipeline: Pipeline) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -146,22 +145,14 @@ def test_a_killed_run_goes_on_where_it_was(server: Server, pipeline: Pipeline, l
     script = ONE.format(url=server.url("large"))
     pipeline.configure("edt { limitRate = '24MB'; progress = 1 }")
     process = pipeline.start(script)
-    until(lambda: any(int(size) > 40 for size in progress(pipeline)))
+    until(lambda: pipeline.moved_mb() > 40)
     pipeline.kill(process)
     assert not pipeline.staged()
     pipeline.configure()
     run = pipeline.run(script, "-resume")
     assert run.lines("sum ") == [digest(large)]
-    kept = next(line for line in run.lines("edt: staged ") if "were there from an earlier attempt" in line)
-    assert float(kept.split(";")[2].split()[0]) > 30
+    assert pipeline.kept_mb(run) > 30
     assert [path.stat().st_size for path in pipeline.staged()] == [96 * MIB]
-
-
-def progress(pipeline: Pipeline) -> Iterator[str]:
-    """Megabytes that the lines of progress of a run tell."""
-    for line in (pipeline.folder / "out").read_text().splitlines():
-        if line.startswith("edt: ") and " streams" in line:
-            yield line.split("files, ")[1].split(".")[0]
 
 
 def test_what_is_fetched_ahead_is_there_when_tasks_ask_for_it(server: Server, pipeline: Pipeline) -> None:

@@ -16,9 +16,10 @@ from workflow import Workflow
 
 @pytest.fixture(scope="session", autouse=True)
 def _history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Transfers of this process leave no record among the user's."""
+    """Transfers of this process leave no record among the user's, and share nothing with them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EDT_DATA_DIR", str(tmp_path_factory.mktemp("edt-data")))
+        patch.setenv("EDT_BROKER_DIR", str(tmp_path_factory.mktemp("edt-broker")))
         yield
 
 
@@ -35,7 +36,7 @@ def scratch() -> Iterator[Path]:
 def edt(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> Edt:
     """The command line; this process shares its secret and its directories."""
     edt = Edt(scratch)
-    for name in ("EDT_TOKEN", "EDT_CONFIG_DIR", "EDT_DATA_DIR"):
+    for name in ("EDT_TOKEN", "EDT_CONFIG_DIR", "EDT_DATA_DIR", "EDT_BROKER_DIR"):
         monkeypatch.setenv(name, edt.environment[name])
     return edt
 

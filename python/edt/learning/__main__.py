@@ -85,16 +85,20 @@ def named(options: argparse.Namespace, known: Knowledge) -> Iterator[tuple[Log, 
     """The logs that were asked for and not learned from before."""
     names = {log.name for log in known.logs}
     for file in options.logs:
-        if (name := logs.digest(file)) in names:
+        entries = logs.read_csv(file)
+        if (name := entries.digest) in names:
             print(f"warning: `{file}` was learned from before", file=sys.stderr)
         else:
             names.add(name)
-            yield Log(name), logs.read_csv(file)
+            yield Log(name), entries
     if options.history or not options.logs:
         before = known.log(HISTORY)
         entries, until_s = own.transfers(before.until_s if before else 0.0)
         yield Log(HISTORY, until_s=until_s), entries
-        yield from ((Log(name), entries) for name, entries in own.imports().items() if name not in names)
+        for imported in own.imports():
+            if (name := imported.digest) not in names:
+                names.add(name)
+                yield Log(name), imported
 
 
 def report(known: Knowledge, before: dict[str, int], output: Path) -> dict[str, Any]:

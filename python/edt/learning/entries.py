@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -52,6 +53,12 @@ class Entries:
     def __len__(self) -> int:
         return len(self.began_s)
 
+    @property
+    def digest(self) -> str:
+        """What tells a log from others, whatever it was read from: its times, settings and throughputs."""
+        columns = (self.began_s.astype("<f8"), self.settings.astype("<i8"), self.throughput.astype("<f8"))
+        return hashlib.blake2b(b"".join(column.tobytes() for column in columns), digest_size=16).hexdigest()
+
     @classmethod
     def of(cls, columns: Mapping[str, Any]) -> Entries:
         """Takes columns by their names in `docs/learning.md`, and leaves out rows that cannot be true."""
@@ -67,7 +74,7 @@ class Entries:
             began_s=given["began_s"],
             session=sessions(columns, given["transfer"], size),
             features=features(given),
-            settings=levels(np.nan_to_num(settings, nan=1.0).astype(np.int64)),
+            settings=levels(np.rint(np.nan_to_num(settings, nan=1.0)).astype(np.int64)),
             throughput=given["throughput"],
         )
         return found.chosen(order)
@@ -133,13 +140,15 @@ def sessions(columns: Mapping[str, Any], transfer: Floats, size: int) -> Ints:
 
 
 def levels(settings: Ints) -> Ints:
-    """The level nearest to each value; 0 and no limit are levels of their own."""
+    """The level nearest to each value; no limit is one of its own.
+
+    Logs that count requests ahead have 0 where one waits for the other, which edt calls a pipelining of 1.
+    """
     found = _LEVELS[np.searchsorted(_BORDERS, settings, side="right")]
-    found = np.where(settings <= 0, 0, found)
     return np.where(settings >= NO_LIMIT, NO_LIMIT, found)
 
 
 def positions(values: Ints, axes: str) -> Floats:
-    """Where values of a parameter lie on an axis; 0 lies a doubling below 1."""
+    """Where values of a parameter lie on an axis."""
     exact = values.astype(np.float64)
-    return exact if axes == "raw" else np.log2(np.maximum(exact, 0.5))
+    return exact if axes == "raw" else np.log2(exact)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,13 +14,16 @@ from typing import Any
 import numpy as np
 
 from edt.learning.cells import Cells
-from edt.learning.entries import FEATURES, Floats
+from edt.learning.entries import FEATURES, NO_LIMIT, Floats
 from edt.learning.loads import LoadClass
 from edt.learning.options import Options
 from edt.learning.surfaces import Surface, Surfaces, surfaces
 
 KIND = "asm"
 FORMAT = 1
+
+MOST_BYTES = 256 << 20
+"""The largest file that a transfer reads."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,10 @@ class Knowledge:
     def read(cls, file: str | os.PathLike[str]) -> Knowledge:
         """Reads a file; a ValueError names it and what is wrong with it."""
         try:
-            return cls.from_dict(json.loads(Path(file).read_text(encoding="utf-8")))
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            if (size := Path(file).stat().st_size) > MOST_BYTES:
+                raise ValueError(f"it has {size} bytes, and no more than {MOST_BYTES} are read")
+            return cls.from_dict(json.loads(Path(file).read_text(encoding="utf-8"), parse_constant=refused))
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError) as error:
             what = f"it has no {error}" if isinstance(error, KeyError) else str(error)
             raise ValueError(f"could not use the knowledge `{os.fspath(file)}`: {what}") from error
 
@@ -89,8 +95,12 @@ class Knowledge:
             temporary.unlink(missing_ok=True)
 
     def to_bytes(self) -> bytes:
-        """The content of the file."""
-        return json.dumps(self.to_dict(), allow_nan=False, separators=(",", ":")).encode()
+        """The content of the file; a ValueError says that it is larger than what a transfer reads."""
+        content = json.dumps(self.to_dict(), allow_nan=False, separators=(",", ":")).encode()
+        if len(content) > MOST_BYTES:
+            hint = "learn anew from fewer logs: edt learn --fresh"
+            raise ValueError(f"the knowledge has {len(content)} bytes, more than {MOST_BYTES}\nhint: {hint}")
+        return content
 
     def to_dict(self) -> dict[str, Any]:
         """The content of the file: what the core needs, and under `learned` what a further call of `learn` needs."""
@@ -119,8 +129,13 @@ class Knowledge:
         return cls(
             Options(**learned["options"]),
             [cluster_of(each) for each in learned["clusters"]],
-            [Log(str(each["name"]), int(each["entries"]), float(each["until_s"])) for each in learned["logs"]],
+            [log_of(each) for each in learned["logs"]],
         )
+
+
+def refused(constant: str) -> None:
+    """Refuses what Python reads as a number, and no other reader of JSON does."""
+    raise ValueError(f"it holds {constant}, which is no number")
 
 
 def told(cluster: Cluster, drawn: Surfaces) -> dict[str, Any]:
@@ -184,19 +199,47 @@ def statistics(cluster: Cluster) -> dict[str, Any]:
 def cluster_of(text: Mapping[str, Any]) -> Cluster:
     """Takes the statistics of a cluster, and checks them."""
     mean = np.array([np.nan if value is None else value for value in text["mean"]], dtype=np.float64)
-    known = np.array(text["known"], dtype=np.float64)
+    known, reach = np.array(text["known"], dtype=np.float64), float(text["reach"])
     if mean.shape != (len(FEATURES),) or known.shape != mean.shape or not text["classes"]:
         raise ValueError("a cluster has no centroid or no loads")
-    return Cluster(known, mean, float(text["reach"]), [class_of(each) for each in text["classes"]])
+    if np.isinf(mean).any() or not (within(0, known) and within(0, np.array([reach]))):
+        raise ValueError("the centroid of a cluster is impossible")
+    return Cluster(known, mean, reach, [class_of(each) for each in text["classes"]])
 
 
 def class_of(text: Mapping[str, Any]) -> LoadClass:
     """Takes the statistics of a load class, and checks them."""
-    settings = np.array(text["settings"], dtype=np.int64)
-    count, mean, squares = (np.array(text[name], dtype=np.float64) for name in ("count", "mean", "squares"))
+    settings, count, mean, squares = (
+        np.array(text[name], dtype=np.float64) for name in ("settings", "count", "mean", "squares")
+    )
     size = len(settings)
     if settings.shape != (size, 3) or size == 0 or not count.shape == mean.shape == squares.shape == (size,):
         raise ValueError("the statistics of a load do not fit together")
-    if not (np.isfinite(mean).all() and (mean > 0).all() and (count >= 1).all() and (squares >= 0).all()):
+    if not (within(1, settings, NO_LIMIT) and is_whole(settings) and len(np.unique(settings, axis=0)) == size):
+        raise ValueError(f"the settings of a load are not whole numbers from 1 to {NO_LIMIT}, each setting once")
+    if not (within(1, count) and is_whole(count) and within(0, mean) and (mean > 0).all() and within(0, squares)):
         raise ValueError("the statistics of a load are impossible")
-    return LoadClass(Cells(settings, count, mean, squares), float(text["first_s"]), float(text["last_s"]))
+    cells = Cells(settings.astype(np.int64), count, mean, squares)
+    return LoadClass(cells, time_of(text["first_s"]), time_of(text["last_s"]))
+
+
+def log_of(text: Mapping[str, Any]) -> Log:
+    """Takes a log that was learned from."""
+    return Log(str(text["name"]), int(text["entries"]), time_of(text["until_s"]))
+
+
+def time_of(text: Any) -> float:
+    """Takes a time in seconds since 1970."""
+    if not math.isfinite(found := float(text)):
+        raise ValueError(f"a time is {found}")
+    return found
+
+
+def within(least: float, values: Floats, most: float = sys.float_info.max) -> bool:
+    """Whether all values are numbers of a range."""
+    return bool(((values >= least) & (values <= most)).all())
+
+
+def is_whole(values: Floats) -> bool:
+    """Whether all values are whole numbers."""
+    return bool((values == np.rint(values)).all())

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,11 +39,6 @@ def read_csv(file: str | os.PathLike[str]) -> Entries:
             return Entries.of(columns_of(csv.reader(counted(stream), skipinitialspace=True)))
     except (ValueError, csv.Error) as error:
         raise ValueError(f"could not learn from `{os.fspath(file)}`: {error}") from error
-
-
-def digest(file: str | os.PathLike[str]) -> str:
-    """What tells a log from others."""
-    return hashlib.blake2b(Path(file).read_bytes(), digest_size=16).hexdigest()
 
 
 def counted(stream: Iterator[str]) -> Iterator[str]:

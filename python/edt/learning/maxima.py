@@ -14,6 +14,9 @@ from edt.learning.grids import Grid
 RADIUS = 1
 """How far a neighbourhood reaches on the grid: r_d [ASM section 4.1.4]."""
 
+FLAT = 1e-9
+"""A curvature below this share of the strongest one is none, but what rounding leaves of it."""
+
 
 @dataclass(frozen=True)
 class Maximum:
@@ -63,7 +66,10 @@ def hessian(derivatives: list[list[Floats]], values: Floats, place: list[int]) -
 
 def is_negative_definite(matrix: Floats) -> bool:
     """Whether the function falls off in every direction; true for no direction."""
-    return matrix.size == 0 or bool(np.linalg.eigvalsh(matrix).max() < 0)
+    if matrix.size == 0:
+        return True
+    curvatures = np.linalg.eigvalsh(matrix)
+    return bool(curvatures.max() < -FLAT * np.abs(curvatures).max())
 
 
 def neighbourhood(grid: Grid, maximum: Maximum) -> Ints:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,9 @@ TEXTS = ("source", "destination", "options")
 
 OF_TRANSFERS = ("id", "began_s", "ended_s", "source", "destination", "bandwidth", "rtt_s", "options")
 COUNTS = ("listed_files", "listed_bytes", "files_done", "bytes_done")
-OF_INTERVALS = ("transfer", "number", "elapsed_s", "interval_s", "network_concurrency", "parallelism", "pipelining")
+OF_INTERVALS = (
+    *("transfer", "number", "elapsed_s", "interval_s", "network_concurrency", "parallelism", "pipelining", "judged"),
+)
 RATES = ("network_throughput", "write_throughput")
 OF_IMPORTED = ("began_s", "source", "destination", "bandwidth", "rtt_s", "files", "bytes")
 SETTINGS = ("concurrency", "parallelism", "pipelining")
@@ -32,16 +34,17 @@ def transfers(after_s: float) -> tuple[Entries, float]:
     """What this machine's transfers measured, of those that ended later than a time, and when the last of them did.
 
     Times are seconds since 1970. An interval counts if its setting was in effect in the one before it too, so that the
-    streams have grown, and not if it is the last of its transfer. Intervals with the same setting that follow each
-    other are one entry, of ten seconds at most. Transfers that somebody held back tell nothing of their path.
+    streams have grown, and not if the work ran dry in it. Intervals with the same setting that follow each other are
+    one entry, of ten seconds at most. Transfers that somebody held back tell nothing of their path, nor do
+    intervals with a new stream for each chunk (pipelining 0), which no optimizer may choose.
     """
     every = columns(history.transfers(), (*OF_TRANSFERS, *COUNTS))
     intervals = columns(history.intervals(), (*OF_INTERVALS, *RATES))
     intervals |= settings(intervals)
-    of = place(every["id"], intervals["transfer"])
     new = (every["ended_s"] > after_s) & ~held_back(every["options"])
-    counts = settled(intervals) & new[of]
-    intervals, of = {name: column[counts] for name, column in intervals.items()}, of[counts]
+    counts = settled(intervals) & np.isin(intervals["transfer"], every["id"][new]) & (intervals["pipelining"] > 0)
+    intervals = {name: column[counts] for name, column in intervals.items()}
+    of = place(every["id"], intervals["transfer"])
     first, throughput = pieces(intervals)
     found = {name: intervals[name][first] for name in SETTINGS}
     found |= {name: every[name][of][first] for name in ("source", "destination", "bandwidth")}
@@ -75,14 +78,12 @@ def pieces(intervals: Mapping[str, Floats]) -> tuple[Ints, Floats]:
     return first, np.bincount(piece, weights=rate * seconds) / np.bincount(piece, weights=seconds)
 
 
-def imports() -> dict[str, Entries]:
-    """The logs of other tools in the history, by the names under which they are known to have been learned from."""
+def imports() -> Iterator[Entries]:
+    """The logs of other tools in the history."""
     found = columns(history.imported(), ("import", *OF_IMPORTED, *SETTINGS, "throughput"))
     numbers = found.pop("import")
-    return {
-        f"import {int(number)}": Entries.of({name: column[numbers == number] for name, column in found.items()})
-        for number in np.unique(numbers)
-    }
+    for number in np.unique(numbers):
+        yield Entries.of({name: column[numbers == number] for name, column in found.items()})
 
 
 def columns(table: Any, names: Iterable[str]) -> Columns:
@@ -110,11 +111,15 @@ def settings(intervals: Mapping[str, Floats]) -> Columns:
 
 
 def settled(intervals: Mapping[str, Floats]) -> Flags:
-    """Which intervals follow one of the same transfer with the same setting, and are not its last."""
+    """Which intervals follow one of the same transfer with the same setting, and were judged to say something of it.
+
+    Of those from before that was kept, all but the last of a transfer do.
+    """
     together = np.diff(intervals["transfer"]) == 0
     same = together & np.all([np.diff(intervals[name]) == 0 for name in SETTINGS], axis=0)
     none = np.zeros(min(len(intervals["transfer"]), 1), dtype=bool)
-    counts: Flags = np.append(none, same) & np.append(together, none)
+    judged = np.where(np.isnan(intervals["judged"]), np.append(together, none), intervals["judged"] == 1)
+    counts: Flags = np.append(none, same) & judged
     return counts
 
 

@@ -10,7 +10,7 @@ use edt::TransferOptions;
 use edt::optimizer::{self, PolicyName};
 use edt::options::{Digest, Fsync, Overwrite, Remember, RunMode, Selection, Symlinks};
 
-use super::{ConnectArgs, chosen, values};
+use super::{ConnectArgs, HostArgs, chosen, values};
 use crate::exit::EXIT_CODES;
 
 const EXAMPLES: &str = "\
@@ -128,6 +128,8 @@ pub(crate) struct CopyArgs {
     #[arg(short, long, help_heading = "Output")]
     pub(crate) verbose: bool,
     #[command(flatten)]
+    pub(crate) host: HostArgs,
+    #[command(flatten)]
     pub(crate) connect: ConnectArgs,
     /// What to copy: paths, URLs or quoted patterns
     #[arg(required = true, num_args = 1.., value_name = "SRC")]
@@ -166,6 +168,7 @@ impl CopyArgs {
             digest: self.digest.into(),
             run: if self.dry_run { RunMode::DryRun } else { RunMode::Copy },
             manifest: self.manifest.clone(),
+            host: self.host.limits(),
             history: if self.no_history { Remember::Nothing } else { Remember::Environment },
             ..TransferOptions::default()
         };
@@ -251,6 +254,8 @@ argument_values!(DigestArg for Digest {
 
 #[cfg(test)]
 mod tests {
+    use edt::options::{HostLimits, Sharing};
+
     use super::*;
     use crate::args::{Cli, Command};
     use clap::Parser as _;
@@ -301,7 +306,8 @@ mod tests {
     fn every_option_reaches_the_transfer() {
         let options = parse(
             "--limit-rate 800Mbit --max-streams 9 --chunk-size 1MiB --interval 0.5 --include *.a --exclude *.b --no-overwrite \
-             --symlinks skip --fsync full --digest none --dry-run --manifest m --token-file t --plain --known-hosts k --policy low --no-history",
+             --symlinks skip --fsync full --digest none --dry-run --manifest m --token-file t --plain --known-hosts k --policy low --no-history \
+             --host-streams 7 --server-streams 5 --host-memory 1GiB --host-rate 80Mbit",
         )
         .options()
         .unwrap();
@@ -312,6 +318,10 @@ mod tests {
         assert_eq!((options.fsync, options.digest, options.run), (Fsync::Full, Digest::None, RunMode::DryRun));
         assert_eq!((options.manifest, options.known_hosts), (Some("m".into()), Some("k".into())));
         assert_eq!(options.history, Remember::Nothing);
+        let (streams, server_streams) = (NonZeroU16::new(7), NonZeroU16::new(5));
+        let host = HostLimits { streams, server_streams, memory: Some(1 << 30), rate: Some(1e7), ..HostLimits::default() };
+        assert_eq!(options.host, host);
+        assert_eq!(parse("--no-broker").options().unwrap().host.sharing, Sharing::Apart);
         assert_eq!(options.secret, edt::options::SecretSource::File("t".into()));
         assert_eq!((options.plain, options.policy), (edt::options::Plain::Anywhere, PolicyName::Low));
     }

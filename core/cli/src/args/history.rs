@@ -76,7 +76,7 @@ pub(crate) struct HistoryExportArgs {
     /// Only the rows of the transfer of this number (default: of all)
     #[arg(long, value_name = "N")]
     pub(crate) id: Option<i64>,
-    /// Write to FILE (default: standard output)
+    /// Write to FILE, which appears when it is whole (default: standard output)
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
@@ -86,7 +86,7 @@ pub(crate) struct HistoryImportArgs {
     /// Word that tells these transfers from others (default: the name of the file)
     #[arg(long, value_name = "WORD")]
     pub(crate) label: Option<String>,
-    /// CSV files in the form that docs/history.md describes
+    /// CSV files in the form that docs/history.md describes; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 }

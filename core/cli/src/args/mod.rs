@@ -5,6 +5,7 @@ mod connect;
 mod copy;
 mod explore;
 mod history;
+mod host;
 mod learn;
 mod serve;
 mod train;
@@ -23,6 +24,7 @@ pub(crate) use history::{
     FormatArg, HistoryArgs, HistoryCommand, HistoryExportArgs, HistoryImportArgs, HistoryListArgs, HistoryPruneArgs,
     HistoryShowArgs,
 };
+pub(crate) use host::{HostArgs, JobsArgs};
 pub(crate) use learn::LearnArgs;
 pub(crate) use serve::ServeArgs;
 pub(crate) use train::TrainArgs;
@@ -46,6 +48,9 @@ Environment:
   EDT_TOKEN  the shared secret; secrets are never arguments
   EDT_HISTORY, EDT_HISTORY_DAYS, EDT_DATA_DIR
              what is kept of transfers: `edt help history`
+  EDT_HOST_STREAMS, EDT_SERVER_STREAMS, EDT_HOST_MEMORY, EDT_HOST_RATE,
+  EDT_BROKER, EDT_BROKER_DIR
+             what all transfers of this host share: `edt help jobs`
   EDT_LOG    what to log: error, warn, info, debug, trace, or module=level
              (default: info for `edt serve`, else warn)";
 
@@ -82,6 +87,8 @@ pub(crate) enum Command {
     Learn(LearnArgs),
     /// Look at past transfers, export them, and import those of other tools.
     History(HistoryArgs),
+    /// List the transfers that run on this host, and what each may have.
+    Jobs(JobsArgs),
     /// Tell what on this host limits transfers, and the command that mends it.
     Doctor(DoctorArgs),
     /// Print the completion script of a shell.

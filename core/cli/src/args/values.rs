@@ -13,17 +13,8 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
 
 /// Reads a rate as bytes per second: `100MB` and `100M` are bytes, `800Mbit` is bits; a trailing `/s` changes nothing.
 pub(super) fn rate(text: &str) -> Result<f64, String> {
-    let wrong = || "write bytes per second (100MB, 100M, 95MiB) or bits per second (800Mbit, 10Gbit)".to_owned();
-    let amount = text.strip_suffix("/s").unwrap_or(text);
-    let (number, per_byte) = match amount.strip_suffix("bit") {
-        Some(bits) => (bits, 8.0),
-        None => (amount, 1.0),
-    };
-    // What stands before `bit` is a prefix alone: `MBbit` means nothing.
-    if per_byte > 1.0 && number.ends_with('B') {
-        return Err(wrong());
-    }
-    let rate = edt::endpoint::parse_size(number).ok_or_else(wrong)? as f64 / per_byte;
+    let rate = edt::endpoint::parse_rate(text)
+        .ok_or_else(|| "write bytes per second (100MB, 100M, 95MiB) or bits per second (800Mbit, 10Gbit)".to_owned())?;
     if rate < 1.0 { Err("the rate must be at least one byte per second".to_owned()) } else { Ok(rate) }
 }
 

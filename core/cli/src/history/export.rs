@@ -1,11 +1,13 @@
 //! `edt history export`: a table as Parquet, CSV or JSON lines.
 
-use std::fs::File;
+use std::fs::{Metadata, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::path::Path;
 
 use edt::history::{Cell, History, Table};
 use edt::{Error, ErrorKind};
 use serde_json::Value;
+use tempfile::NamedTempFile;
 
 use super::list::object;
 use crate::args::{FormatArg, HistoryExportArgs};
@@ -16,22 +18,58 @@ pub(crate) fn run(args: &HistoryExportArgs) -> anyhow::Result<Exit> {
         let refused = Error::new(ErrorKind::InvalidInput, "Parquet is nothing to be shown in a terminal");
         return Err(refused.with_hint("name a file with --output FILE").into());
     }
-    let rows = Rows { history: History::open_if_there()?, table: args.table.into(), id: args.id };
-    let mut out: Box<dyn Write + Send> = match &args.output {
-        Some(path) => Box::new(BufWriter::new(File::create(path).map_err(|cause| {
-            Error::new(ErrorKind::InvalidInput, format!("could not create `{}`", path.display()))
-                .with_cause(cause)
-                .with_hint("name a file that can be written, in a directory that exists")
-        })?)),
-        None => Box::new(BufWriter::new(io::stdout())),
-    };
-    match args.format {
-        FormatArg::Json => write_json(&mut out, &rows)?,
-        FormatArg::Csv => write_csv(&mut out, &rows)?,
-        FormatArg::Parquet => write_parquet(&mut out, &rows)?,
+    let rows = Rows { history: History::open_to_read()?, table: args.table.into(), id: args.id };
+    match &args.output {
+        Some(path) => to_file(path, |out| write(out, &rows, args.format))?,
+        None => write(&mut BufWriter::new(io::stdout()), &rows, args.format)?,
     }
-    out.flush()?;
     Ok(Exit::Complete)
+}
+
+/// Writes a file that appears under its name when it is whole. A pipe or a device is written to as it is.
+fn to_file(path: &Path, write: impl FnOnce(&mut (dyn Write + Send)) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let refused = |cause: io::Error| {
+        Error::new(ErrorKind::InvalidInput, format!("could not create `{}`", path.display()))
+            .with_cause(cause)
+            .with_hint("name a file that can be written, in a directory that exists")
+    };
+    let found = path.metadata().ok();
+    if found.as_ref().is_some_and(|found| !found.is_file()) {
+        let special = OpenOptions::new().write(true).open(path).map_err(refused)?;
+        return write(&mut BufWriter::new(special));
+    }
+    // Of a link what it leads to is replaced, and not the link.
+    let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mut out = BufWriter::new(beside(&place, found.as_ref()).map_err(refused)?);
+    write(&mut out)?;
+    let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+    file.persist(&place).map_err(|unplaced| refused(unplaced.error))?;
+    Ok(())
+}
+
+/// A file without a name of its own in the directory of another, which it replaces later, and whose permissions it has.
+fn beside(place: &Path, found: Option<&Metadata>) -> io::Result<NamedTempFile> {
+    let directory = place.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".edt-");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = found.map_or(0o666, |found| found.permissions().mode() & 0o777);
+        builder.permissions(std::fs::Permissions::from_mode(mode));
+    }
+    #[cfg(not(unix))]
+    let _ = found;
+    builder.tempfile_in(directory)
+}
+
+fn write(out: &mut (dyn Write + Send), rows: &Rows, format: FormatArg) -> anyhow::Result<()> {
+    match format {
+        FormatArg::Json => write_json(out, rows)?,
+        FormatArg::Csv => write_csv(out, rows)?,
+        FormatArg::Parquet => write_parquet(out, rows)?,
+    }
+    Ok(out.flush()?)
 }
 
 /// What is exported.
@@ -124,8 +162,8 @@ mod tests {
         write_csv(&mut out, &rows(&directory)).unwrap();
         let text = String::from_utf8(out).unwrap();
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[0].starts_with("import,number,began_s,") && lines[0].ends_with(",throughput"));
-        assert_eq!(lines[1..], ["1,0,1.5,\"a, \"\"b\"\"\",,,,,2,300,4,1,1,500000000"]);
+        assert!(lines[0].starts_with("import,label,number,began_s,") && lines[0].ends_with(",throughput"));
+        assert_eq!(lines[1..], ["1,log,0,1.5,\"a, \"\"b\"\"\",,,,,2,300,4,1,1,500000000"]);
     }
 
     #[test]
@@ -143,5 +181,49 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let error = rows(&directory).each(&mut |_| Err(io::Error::from(io::ErrorKind::BrokenPipe).into())).unwrap_err();
         assert!(crate::exit::is_closed_pipe(&error), "{error:?}");
+    }
+
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(directory).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_file_appears_when_it_is_whole_and_one_that_was_there_stays_until_then() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out.csv");
+        let failing = |out: &mut (dyn Write + Send)| -> anyhow::Result<()> {
+            out.write_all(&vec![b'x'; 100_000])?;
+            anyhow::bail!("no more")
+        };
+        assert_eq!(to_file(&path, failing).unwrap_err().to_string(), "no more");
+        assert!(names(directory.path()).is_empty());
+        to_file(&path, |out| Ok(out.write_all(b"first")?)).unwrap();
+        assert!(to_file(&path, failing).is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), b"first");
+        to_file(&path, |out| Ok(out.write_all(b"second")?)).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"second");
+        assert_eq!(names(directory.path()), ["out.csv"]);
+        let error = to_file(&directory.path().join("none/out.csv"), |_| Ok(())).unwrap_err();
+        assert_eq!(Exit::of(&error), Exit::Usage);
+        assert_eq!(Exit::of(&to_file(directory.path(), |_| Ok(())).unwrap_err()), Exit::Usage);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_lead_to_the_file_permissions_stay_and_devices_are_written_to() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let directory = tempfile::tempdir().unwrap();
+        let (path, link) = (directory.path().join("out.csv"), directory.path().join("link"));
+        std::fs::write(&path, "first").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        to_file(&link, |out| Ok(out.write_all(b"second")?)).unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(std::fs::read(&path).unwrap(), b"second");
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        to_file(Path::new("/dev/null"), |out| Ok(out.write_all(b"third")?)).unwrap();
+        assert!(!Path::new("/dev/null").metadata().unwrap().is_file());
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write as _};
 
-use edt::history::{Cell, History, Table};
+use edt::history::{Cell, History, Import, Table};
 use edt::report::{human_bytes, human_count, human_rate};
 use serde_json::{Map, Value, json};
 
@@ -14,7 +14,7 @@ use crate::files::utc;
 use crate::terminal::{printable, say};
 
 pub(crate) fn list(args: &HistoryListArgs) -> anyhow::Result<Exit> {
-    let history = History::open_if_there()?;
+    let history = History::open_to_read()?;
     let newest = history.as_ref().map_or_else(|| Ok(Vec::new()), |history| history.newest(args.limit))?;
     let mut out = BufWriter::new(io::stdout().lock());
     for id in newest {
@@ -24,10 +24,10 @@ pub(crate) fn list(args: &HistoryListArgs) -> anyhow::Result<Exit> {
     }
     out.flush()?;
     if let (Some(history), false) = (&history, args.json) {
-        let (kept, imported) = (history.count(Table::Transfers)?, history.count(Table::Imported)?);
-        let beside =
-            if imported > 0 { format!(", and {} of other tools", human_count(imported, "transfer")) } else { String::new() };
-        say(&format!("{} kept{beside}", human_count(kept, "transfer")));
+        say(&format!("{} kept", human_count(history.count(Table::Transfers)?, "transfer")));
+        for import in history.imports()? {
+            say(&imported(&import));
+        }
     } else if !args.json {
         say("no transfer has left a record yet");
     }
@@ -35,7 +35,7 @@ pub(crate) fn list(args: &HistoryListArgs) -> anyhow::Result<Exit> {
 }
 
 pub(crate) fn show(args: &HistoryShowArgs) -> anyhow::Result<Exit> {
-    let history = History::open_if_there()?.ok_or_else(|| unknown(args.id))?;
+    let history = History::open_to_read()?.ok_or_else(|| unknown(args.id))?;
     let transfer = transfer(&history, args.id)?.ok_or_else(|| unknown(args.id))?;
     let (intervals, decisions) = (rows(&history, Table::Intervals, args.id)?, rows(&history, Table::Decisions, args.id)?);
     let text = if args.json {
@@ -115,6 +115,10 @@ fn line(row: &Map<String, Value>) -> String {
     ))
 }
 
+fn imported(import: &Import) -> String {
+    printable(&format!("{} of other tools imported as `{}`", human_count(import.rows, "transfer"), import.label))
+}
+
 /// All that is known of a transfer, for people.
 fn told(transfer: &Map<String, Value>, intervals: &[Map<String, Value>], decisions: &[Map<String, Value>]) -> String {
     let mut text = String::new();
@@ -152,6 +156,12 @@ mod tests {
         assert_eq!(line(&row()), expected);
         let unfinished = json!({"id": 3, "outcome": "unfinished"});
         assert!(line(unfinished.as_object().unwrap()).ends_with("0 B in 0 files  -  unfinished"));
+    }
+
+    #[test]
+    fn an_import_is_told_with_its_label() {
+        let import = Import { number: 1, label: "grid\u{1b}".to_owned(), rows: 1 };
+        assert_eq!(imported(&import), "1 transfer of other tools imported as `grid\\u{1b}`");
     }
 
     #[test]

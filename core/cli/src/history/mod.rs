@@ -32,17 +32,24 @@ pub(crate) fn run(args: &HistoryArgs) -> anyhow::Result<Exit> {
 fn import(args: &HistoryImportArgs) -> anyhow::Result<Exit> {
     let mut history = History::open()?;
     for file in &args.files {
-        let label = args.label.clone().unwrap_or_else(|| name(file));
-        let text = match history.import(file, &label)? {
-            Imported::Rows(rows) => format!("imported {} of {}", human_count(rows, "transfer"), file.display()),
-            Imported::Before => format!("{} was imported before", file.display()),
+        let label = args.label.clone().unwrap_or_else(|| file_name(file));
+        let (name, imported) = if file == Path::new("-") {
+            let name = "standard input".to_owned();
+            let imported = history.import_from(io::stdin().lock(), &name, &label)?;
+            (name, imported)
+        } else {
+            (file.display().to_string(), history.import(file, &label)?)
+        };
+        let text = match imported {
+            Imported::Rows(rows) => format!("imported {} of {name}", human_count(rows, "transfer")),
+            Imported::Before => format!("{name} was imported before"),
         };
         writeln!(io::stdout(), "{text}")?;
     }
     Ok(Exit::Complete)
 }
 
-fn name(file: &Path) -> String {
+fn file_name(file: &Path) -> String {
     file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 

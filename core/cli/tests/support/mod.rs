@@ -57,7 +57,8 @@ impl World {
         for variable in ["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "APPDATA"] {
             command.env(variable, &configuration);
         }
-        command.env("EDT_DATA_DIR", configuration.join("data")).env("EDT_TOKEN", SECRET).env_remove("EDT_LOG");
+        command.env("EDT_DATA_DIR", configuration.join("data")).env("EDT_BROKER_DIR", configuration.join("broker"));
+        command.env("EDT_TOKEN", SECRET).env_remove("EDT_LOG");
         command
     }
 

@@ -5,8 +5,8 @@
 use serde::Deserialize;
 
 use super::features::{Feature, Features};
-use super::setting::Setting;
-use super::surface::{Cluster, Grid, Surface};
+use super::setting::{Bounds, Setting};
+use super::surface::{Cluster, Grid, Surface, best_of};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The only version of the file so far.
@@ -141,12 +141,10 @@ impl ClusterText {
 impl SurfaceText {
     fn checked(self, grids: &[Grid]) -> Result<Surface> {
         let [parallelism, concurrency, pipelining] = self.argmax;
-        let surface = Surface {
-            load: self.load,
-            argmax: Setting { parallelism, concurrency, pipelining },
-            throughput: joined(&self.throughput, grids)?,
-            deviation: joined(&self.deviation, grids)?,
-        };
+        let (throughput, deviation) = (joined(&self.throughput, grids)?, joined(&self.deviation, grids)?);
+        let argmax = Setting { parallelism, concurrency, pipelining };
+        let best = best_of(grids, &throughput, Bounds::NONE).unwrap_or(argmax);
+        let surface = Surface { load: self.load, argmax, best, throughput, deviation };
         if !(0.0..=1.0).contains(&surface.load) {
             return Err(refused(format!("a load of {} is not between 0 and 1", surface.load)));
         }
@@ -234,6 +232,7 @@ mod tests {
             ("[100, 200, 400, 300]", "[100, 200, 400, 0]", "not positive"),
             ("\"deviation\": [[0.05", "\"deviation\": [[-0.05", "negative"),
             ("[1, 2, 4, 8]", "[1, 4, 2, 8]", "ascending"),
+            ("\"pipelining\": [4]", "\"pipelining\": [0]", "from 1"),
         ] {
             let found = refusal(from, to);
             assert!(found.contains(expected), "{found} without {expected}");

@@ -5,9 +5,10 @@
 //! compares what it achieves with what was predicted, and moves from surface to surface until one fits. Then it watches, and
 //! searches anew where the throughput stays away from what it was.
 //!
-//! Where this goes beyond the paper: a sample is an interval that has settled, or the third with the same setting; a setting that
-//! was sampled and gave more than the best of the surface that was found is kept; and within the limits of a policy the best
-//! setting is the best of those that it allows.
+//! Where this goes beyond the paper: a sample is an interval that has settled, or the third with the same setting; of settings that
+//! give about the same the one with the fewest streams is taken, among those that the policy allows; a setting that was sampled and
+//! gave more than the best of the surface that was found is kept; and what runs instead of what was asked for, as where the guard
+//! holds a setting, is a sample too.
 
 mod features;
 mod knowledge;
@@ -68,7 +69,7 @@ impl Asm {
         let features = Features { rtt: Some(setup.rtt.unwrap_or_default()), ..Features::default() };
         let (cluster, _) = knowledge.nearest(&features);
         let search = Search::new(&knowledge.clusters()[cluster]);
-        let bounds = Bounds { streams: u16::MAX, parallelism: u16::MAX, pipelining: u16::MAX };
+        let bounds = Bounds::NONE;
         let asked = knowledge.clusters()[cluster].best(search.surface(), bounds);
         let settling = Settling::default();
         Ok(Self { knowledge, features, cluster, search, asked, bounds, settling, phase: Phase::Starting })
@@ -135,7 +136,8 @@ impl Asm {
     fn watched(&mut self, sample: Sample) -> String {
         let Phase::Watching(watch) = &mut self.phase else { return String::new() };
         if !sample.setting.resembles(self.bounds.within(self.asked)) {
-            return "another setting was applied".to_owned();
+            let stays = watch.is_elsewhere();
+            return if stays { self.elsewhere(sample) } else { "another setting was applied".to_owned() };
         }
         let Some(side) = watch.deviates(sample.throughput) else { return "watching".to_owned() };
         let cluster = &self.knowledge.clusters()[self.cluster];
@@ -148,6 +150,17 @@ impl Asm {
         }
         (self.asked, self.phase) = (best, Phase::Sampling);
         format!("{} for three intervals: {} next", of(side), self.load())
+    }
+
+    /// Takes what runs instead of what was asked for as a sample: where it stays, nothing else tells of the load.
+    fn elsewhere(&mut self, sample: Sample) -> String {
+        let (ran, cluster) = (sample.setting, &self.knowledge.clusters()[self.cluster]);
+        let Some(side) = cluster.predict(self.search.surface(), ran).side(sample.throughput) else {
+            return format!("{ran} ran instead, as the {} has it", self.load());
+        };
+        self.search.resume(cluster, sample, side);
+        (self.asked, self.phase) = (cluster.best(self.search.surface(), self.bounds), Phase::Sampling);
+        format!("{ran} ran instead: {}, {} next", of(side), self.load())
     }
 
     /// The load of the surface, for people.
@@ -213,7 +226,7 @@ fn missing() -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::testing::KNOWLEDGE;
+    use super::testing::{KNOWLEDGE, setting};
     use super::*;
     use crate::optimizer::{Listed, PolicyName};
     use std::time::Duration;
@@ -304,6 +317,36 @@ mod tests {
             ),
             (4, "waiting for the throughput to settle"),
             (4, "-1 % against the prediction, as the load of 50 % has it: staying"),
+        ];
+        assert_eq!(found, expected.map(|(streams, reason)| (streams, reason.to_owned())));
+    }
+
+    #[test]
+    fn what_runs_instead_of_what_was_asked_for_is_a_sample_where_it_stays() {
+        let mut asm = Asm::new(&setup(Some(RTT))).unwrap();
+        asm.start(&Policy::new(PolicyName::Fair, 64));
+        let mut found = Vec::new();
+        for (intervals, streams, throughput) in [(2, 4, 396.0), (4, 2, 200.0), (6, 8, 790.0)] {
+            for _ in 0..intervals {
+                let ran = setting(1, streams, 4).decision(String::new());
+                let observation = Observation { listed: files(1 << 20), ..Observation::of_a_test(ran, throughput, 64) };
+                let decision = asm.decide(&observation).unwrap();
+                found.push((decision.concurrency.network, decision.reason));
+            }
+        }
+        let expected = [
+            (4, "waiting for the throughput to settle"),
+            (4, "-1 % against the prediction, as the load of 50 % has it: staying"),
+            (4, "waiting for the throughput to settle"),
+            (4, "another setting was applied"),
+            (4, "another setting was applied"),
+            (4, "2 x 1 streams, pipelining 4 ran instead, as the load of 50 % has it"),
+            (4, "waiting for the throughput to settle"),
+            (4, "another setting was applied"),
+            (4, "another setting was applied"),
+            (8, "8 x 1 streams, pipelining 4 ran instead: less load, load of 0 % next"),
+            (8, "-1 % against the prediction, as the load of 0 % has it: staying"),
+            (8, "watching"),
         ];
         assert_eq!(found, expected.map(|(streams, reason)| (streams, reason.to_owned())));
     }

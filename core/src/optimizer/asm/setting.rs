@@ -2,7 +2,8 @@
 //!
 //! The papers' (cc, p, pp) becomes edt's terms like this: cc files with p streams each are cc p streams, of which at most p may
 //! work on one file at a time. So the concurrency of all stages is cc p, the parallelism p, the pipelining pp. Where parallelism
-//! has no limit, as in edt's other optimizers, the streams do not belong to files, and cc is their number.
+//! has no limit, as in edt's other optimizers, the streams do not belong to files, and cc is their number. What other tools log as
+//! pipelining 0, one request at a time, is 1 here: edt's 0, a new stream after each chunk, is for a policy alone to ask for.
 
 use crate::optimizer::{Decision, PerStage, Policy};
 
@@ -16,7 +17,7 @@ pub struct Setting {
     pub parallelism: u16,
     /// Files in flight at once; where parallelism has no limit, streams.
     pub concurrency: u16,
-    /// Requests that a stream may have unanswered; `u16::MAX` for no limit.
+    /// Requests that a stream may have unanswered, at least 1 unless a policy leaves none; `u16::MAX` for no limit.
     pub pipelining: u16,
 }
 
@@ -85,6 +86,9 @@ pub struct Bounds {
 }
 
 impl Bounds {
+    /// No limits.
+    pub const NONE: Self = Self { streams: u16::MAX, parallelism: NO_LIMIT, pipelining: NO_LIMIT };
+
     /// Those of a policy.
     pub fn of(policy: &Policy) -> Self {
         Self { streams: policy.limit.network.max(1), parallelism: policy.parallelism.max(1), pipelining: policy.pipelining }

@@ -14,6 +14,10 @@ const CONFIDENCE: f64 = 0.6745;
 /// The least bound, as a share of the prediction: the throughput of an interval is no more exact.
 const LEAST_BOUND: f64 = 0.05;
 
+/// Of the settings that promise at least this share of the highest throughput, the one with the fewest streams is the best: what
+/// the others promise beyond it is within the noise, and their streams are taken from others on the path.
+const ENOUGH: f64 = 0.98;
+
 /// The settings that surfaces are known at: all combinations of three ascending lists.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) struct Grid {
@@ -26,9 +30,8 @@ impl Grid {
     pub(super) fn check(&self) -> Result<()> {
         for (name, axis) in self.axes() {
             let ascends = axis.windows(2).all(|pair| pair[0] < pair[1]);
-            let least = u16::from(name != "pipelining");
-            if !ascends || axis.first().is_none_or(|first| *first < least) {
-                return Err(refused(format!("the {name} of a grid is not an ascending list of numbers from {least}")));
+            if !ascends || axis.first().is_none_or(|first| *first == 0) {
+                return Err(refused(format!("the {name} of a grid is not an ascending list of numbers from 1")));
             }
         }
         Ok(())
@@ -123,6 +126,8 @@ pub(super) struct Surface {
     pub(super) load: f64,
     /// The setting of the highest throughput.
     pub(super) argmax: Setting,
+    /// The setting with the fewest streams that gives about as much.
+    pub(super) best: Setting,
     /// Bytes per second at the settings of all grids, one grid after another.
     pub(super) throughput: Vec<f64>,
     /// Standard deviations there, as shares of the throughput.
@@ -156,16 +161,14 @@ impl Cluster {
         Prediction { throughput: throughput[place], deviation: deviation[place] * throughput[place] }
     }
 
-    /// The setting of the highest throughput under the load of a surface, among those that are allowed.
+    /// The best setting under the load of a surface, among those that are allowed: the one with the fewest streams of all that give
+    /// about as much as the highest.
     pub fn best(&self, surface: usize, bounds: Bounds) -> Setting {
-        let Surface { argmax, throughput, .. } = &self.surfaces[surface];
-        if bounds.allow(*argmax) {
-            return *argmax;
+        let Surface { argmax, best, throughput, .. } = &self.surfaces[surface];
+        if bounds.allow(*argmax) && bounds.allow(*best) {
+            return *best;
         }
-        let settings = self.grids.iter().flat_map(Grid::settings).zip(throughput);
-        let allowed = settings.filter(|(setting, _)| bounds.allow(*setting));
-        let best = allowed.max_by(|(a, high), (b, higher)| high.total_cmp(higher).then(b.streams().cmp(&a.streams())));
-        best.map_or_else(|| bounds.within(*argmax), |(setting, _)| setting)
+        best_of(&self.grids, throughput, bounds).unwrap_or_else(|| bounds.within(*argmax))
     }
 
     /// Whether a setting is one of the grids'.
@@ -188,9 +191,18 @@ impl Cluster {
     }
 }
 
+/// The best of the settings of some grids that are allowed, by the throughputs there; `None` if none is.
+pub(super) fn best_of(grids: &[Grid], throughput: &[f64], bounds: Bounds) -> Option<Setting> {
+    let settings = || grids.iter().flat_map(Grid::settings).zip(throughput).filter(|(setting, _)| bounds.allow(*setting));
+    let highest = settings().map(|(_, throughput)| *throughput).max_by(f64::total_cmp)?;
+    let enough = settings().filter(|(_, throughput)| **throughput >= ENOUGH * highest);
+    let fewest = enough.min_by(|(a, more), (b, less)| a.streams().cmp(&b.streams()).then(less.total_cmp(more)));
+    fewest.map(|(setting, _)| setting)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{ANY, cluster, setting};
+    use super::super::testing::{ANY, cluster, concurrencies, setting};
     use super::*;
 
     #[test]
@@ -198,14 +210,14 @@ mod tests {
         let axis = [1, 2, 4, 8, 32];
         let places: Vec<_> = [1, 2, 3, 5, 6, 8, 15, 16, 32, 500].iter().map(|value| axis[nearest(&axis, *value)]).collect();
         assert_eq!(places, [1, 2, 4, 4, 8, 8, 8, 32, 32, 32]);
-        assert_eq!(nearest(&[0, 4], 0), 0);
-        assert_eq!(nearest(&[0, 4], 1), 1);
+        assert_eq!(nearest(&[1, 4], 0), 0);
+        assert_eq!(nearest(&[1, 4], 2), 1);
         assert_eq!(nearest(&[u16::MAX], 7), 0);
     }
 
     #[test]
     fn a_look_up_finds_the_value_of_its_setting() {
-        let grid = Grid { parallelism: vec![1, 2], concurrency: vec![1, 4, 8], pipelining: vec![0, 8] };
+        let grid = Grid { parallelism: vec![1, 2], concurrency: vec![1, 4, 8], pipelining: vec![1, 8] };
         let values: Vec<f64> = (0..12).map(|index| f64::from(index) + 1.0).collect();
         let settings: Vec<_> = grid.settings().collect();
         let known = cluster(vec![grid], &[(0.0, &values)]);
@@ -238,6 +250,13 @@ mod tests {
     }
 
     #[test]
+    fn of_settings_that_give_about_the_same_the_one_with_the_fewest_streams_is_best() {
+        let known = cluster(vec![concurrencies(&[1, 2, 4, 8])], &[(0.0, &[97.0, 98.5, 98.0, 100.0])]);
+        assert_eq!(known.best(0, ANY), setting(1, 2, 4));
+        assert_eq!(known.best(0, Bounds { streams: 6, ..ANY }), setting(1, 1, 4), "97 is enough where 98.5 is the highest");
+    }
+
+    #[test]
     fn a_throughput_among_the_nearer_half_agrees() {
         let prediction = Prediction { throughput: 100.0, deviation: 10.0 };
         assert_eq!(prediction.side(106.7), None);
@@ -251,8 +270,8 @@ mod tests {
         let grid = |parallelism: &[u16], pipelining: &[u16]| {
             Grid { parallelism: parallelism.to_vec(), concurrency: vec![1], pipelining: pipelining.to_vec() }.check()
         };
-        assert!(grid(&[1, 2], &[0]).is_ok());
-        for (parallelism, pipelining) in [(&[2, 2][..], &[1][..]), (&[], &[1]), (&[0], &[1]), (&[1], &[2, 1])] {
+        assert!(grid(&[1, 2], &[1]).is_ok());
+        for (parallelism, pipelining) in [(&[2, 2][..], &[1][..]), (&[], &[1]), (&[0], &[1]), (&[1], &[0]), (&[1], &[2, 1])] {
             assert!(grid(parallelism, pipelining).is_err(), "{parallelism:?} {pipelining:?}");
         }
     }

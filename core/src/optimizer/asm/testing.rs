@@ -1,10 +1,10 @@
 //! Surfaces made by hand.
 
 use super::setting::{Bounds, Setting};
-use super::surface::{Cluster, Grid, Surface};
+use super::surface::{Cluster, Grid, Surface, best_of};
 
 /// Bounds that allow everything.
-pub(super) const ANY: Bounds = Bounds { streams: u16::MAX, parallelism: u16::MAX, pipelining: u16::MAX };
+pub(super) const ANY: Bounds = Bounds::NONE;
 
 /// A knowledge file: a path of 1/32 s with files of 1 MiB under three loads, and one of 1/1024 s with files of 1 GiB.
 pub(super) const KNOWLEDGE: &str = r#"{
@@ -42,8 +42,9 @@ pub(super) fn concurrencies(values: &[u16]) -> Grid {
 pub(super) fn cluster(grids: Vec<Grid>, surfaces: &[(f64, &[f64])]) -> Cluster {
     let surface = |(load, throughput): &(f64, &[f64])| {
         let settings = grids.iter().flat_map(Grid::settings).zip(throughput.iter());
-        let best = settings.max_by(|a, b| a.1.total_cmp(b.1)).expect("a surface has a setting");
-        Surface { load: *load, argmax: best.0, throughput: throughput.to_vec(), deviation: vec![0.05; throughput.len()] }
+        let (argmax, _) = settings.max_by(|a, b| a.1.total_cmp(b.1)).expect("a surface has a setting");
+        let best = best_of(&grids, throughput, ANY).expect("a surface has a setting");
+        Surface { load: *load, argmax, best, throughput: throughput.to_vec(), deviation: vec![0.05; throughput.len()] }
     };
     let surfaces = surfaces.iter().map(surface).collect();
     Cluster { centroid: Vec::new(), entries: 1, grids, surfaces }

@@ -13,6 +13,9 @@ const PATIENCE: u32 = 3;
 /// Intervals in a row on the same side that are no accident.
 const PERSISTENT: u32 = 3;
 
+/// Intervals after which the last one counts in any case: where the setting changes all the time, none is seen twice.
+const LONGEST: u32 = 6;
+
 /// Least share of the expected throughput that a deviation has to exceed.
 const LEAST_DEVIATION: f64 = 0.1;
 
@@ -20,7 +23,10 @@ const LEAST_DEVIATION: f64 = 0.1;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Settling {
     last: Option<Sample>,
+    /// With the setting of the last one.
     intervals: u32,
+    /// Since one counted.
+    waited: u32,
 }
 
 impl Settling {
@@ -30,7 +36,12 @@ impl Settling {
         let last = self.last.replace(sample).filter(|last| last.setting.resembles(setting));
         self.intervals = if last.is_some() { self.intervals + 1 } else { 1 };
         let close = last.is_some_and(|last| (throughput - last.throughput).abs() < SETTLED * last.throughput);
-        (close || self.intervals >= PATIENCE).then_some(sample)
+        self.waited += 1;
+        let counts = close || self.intervals >= PATIENCE || self.waited >= LONGEST;
+        if counts {
+            self.waited = 0;
+        }
+        counts.then_some(sample)
     }
 }
 
@@ -40,16 +51,25 @@ pub(super) struct Watch {
     expected: f64,
     bound: f64,
     deviating: Option<(Side, u32)>,
+    elsewhere: u32,
 }
 
 impl Watch {
     /// Expects a throughput, give or take a bound, both in bytes per second.
     pub(super) fn new(expected: f64, bound: f64) -> Self {
-        Self { expected, bound: bound.max(LEAST_DEVIATION * expected), deviating: None }
+        Self { expected, bound: bound.max(LEAST_DEVIATION * expected), deviating: None, elsewhere: 0 }
+    }
+
+    /// Takes note of an interval in which another setting ran; answers whether that has become a habit.
+    pub(super) fn is_elsewhere(&mut self) -> bool {
+        self.deviating = None;
+        self.elsewhere = (self.elsewhere + 1) % PERSISTENT;
+        self.elsewhere == 0
     }
 
     /// Takes the throughput of an interval; answers with the side if those of late all lie beyond the bound there.
     pub(super) fn deviates(&mut self, throughput: f64) -> Option<Side> {
+        self.elsewhere = 0;
         let side = match throughput - self.expected {
             more if more > self.bound => Some(Side::Lighter),
             less if less < -self.bound => Some(Side::Heavier),
@@ -79,6 +99,24 @@ mod tests {
         assert!(settling.settled(setting(2, 8, 4), 62.0).is_some());
         assert!(settling.settled(setting(2, 7, 4), 62.0).is_some(), "two of sixteen streams more or less are the same setting");
         assert_eq!(settling.settled(setting(2, 5, 4), 62.0), None);
+    }
+
+    #[test]
+    fn where_the_setting_changes_all_the_time_the_sixth_interval_counts() {
+        let mut settling = Settling::default();
+        let counted: Vec<bool> =
+            (0..13).map(|interval| settling.settled(setting(1, 2 + 2 * (interval % 2), 4), 100.0).is_some()).collect();
+        let places: Vec<usize> = (0..13).filter(|place| counted[*place]).collect();
+        assert_eq!(places, [5, 11]);
+    }
+
+    #[test]
+    fn three_intervals_in_a_row_with_another_setting_are_a_habit() {
+        let mut watch = Watch::new(100.0, 20.0);
+        assert_eq!([watch.is_elsewhere(), watch.is_elsewhere()], [false, false]);
+        assert_eq!(watch.deviates(100.0), None);
+        let habits: Vec<bool> = (0..6).map(|_| watch.is_elsewhere()).collect();
+        assert_eq!(habits, [false, false, true, false, false, true]);
     }
 
     #[test]

@@ -63,6 +63,11 @@ impl Harm {
 
     pub(super) fn judge(&mut self, observation: &Observation) -> Verdict {
         let now = utility::of(observation);
+        // What may not be had now is nothing to go back to.
+        let limit = observation.policy.limit.network;
+        if self.best.as_ref().is_some_and(|best| best.decision.concurrency.network > limit) {
+            self.forget();
+        }
         let Some(best) = &mut self.best else {
             self.learn(observation, now);
             return Verdict::Fine;

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::path::{is_alike, rtt_s};
 use super::polynomial::{Measured, Point};
 use crate::history::Past;
 
@@ -23,63 +24,57 @@ pub(super) struct Group {
     pub(super) indices: Vec<usize>,
 }
 
-/// What the rows of a group have in common besides their time.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Kind<'a> {
-    source: &'a str,
-    destination: &'a str,
-    /// The power of two of the mean size, and of the round trip time in µs.
-    size: u32,
-    rtt: u32,
-}
-
 /// A group that may get more rows.
-#[derive(Default)]
 struct Open {
     group: Group,
     settings: HashSet<[u16; 3]>,
+    /// Mean size in bytes and round trip time in seconds of its first row, which others must be near.
+    size: f64,
+    rtt_s: f64,
     last_s: f64,
 }
 
 /// The groups of some rows of a history, oldest first, given by index and in order of time.
 pub(super) fn groups(history: &[Past], rows: &[usize]) -> Vec<Group> {
-    let mut open: HashMap<Kind<'_>, Open> = HashMap::new();
+    let mut paths: HashMap<(&str, &str), Vec<Open>> = HashMap::new();
     let mut closed: Vec<Group> = Vec::new();
     for index in rows {
         let past = &history[*index];
-        let group = open.entry(Kind::of(past)).or_default();
-        if group.ends_before(past) {
-            closed.push(std::mem::take(group).group);
+        let open = paths.entry((past.source.as_str(), past.destination.as_str())).or_default();
+        closed.extend(open.extract_if(.., |group| group.ends_before(past)).map(|ended| ended.group));
+        match open.iter_mut().find(|group| group.takes(past)) {
+            Some(group) => group.add(past, *index),
+            None => open.push(Open::begun(past, *index)),
         }
-        group.add(past, *index);
     }
-    closed.extend(open.into_values().map(|open| open.group));
+    closed.extend(paths.into_values().flatten().map(|open| open.group));
     closed.sort_by_key(|group| group.indices[0]);
     closed
 }
 
-impl<'a> Kind<'a> {
-    fn of(past: &'a Past) -> Self {
-        Self {
-            source: &past.source,
-            destination: &past.destination,
-            size: power(past.mean_size()),
-            rtt: power(past.rtt_s.unwrap_or(0.0) * 1e6),
-        }
-    }
-}
-
-fn power(value: f64) -> u32 {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    let power = value.max(1.0).log2() as u32;
-    power
-}
-
 impl Open {
+    fn begun(past: &Past, index: usize) -> Self {
+        let mut open = Self {
+            group: Group::default(),
+            settings: HashSet::new(),
+            size: past.mean_size(),
+            rtt_s: rtt_s(past),
+            last_s: past.began_s,
+        };
+        open.add(past, index);
+        open
+    }
+
+    /// Whether files and path of a transfer are like those of its first row. The reference stays, so that a group does not wander off.
+    fn takes(&self, past: &Past) -> bool {
+        is_alike(past.mean_size(), self.size) && is_alike(rtt_s(past), self.rtt_s)
+    }
+
+    /// Whether it gets no more rows where this one comes next.
     fn ends_before(&self, past: &Past) -> bool {
         let late = past.began_s - self.last_s > GAP_S;
         let full = self.group.rows.len() >= FULL && self.settings.contains(&setting(past));
-        !self.group.rows.is_empty() && (late || full)
+        late || (full && self.takes(past))
     }
 
     fn add(&mut self, past: &Past, index: usize) {
@@ -126,6 +121,23 @@ mod tests {
         let further = Past { rtt_s: Some(0.4), ..at(3.0, 2) };
         let history = [at(0.0, 1), larger, elsewhere, further, at(5.0, 2)];
         assert_eq!(groups_of(&history), [vec![0, 4], vec![1], vec![2], vec![3]]);
+    }
+
+    #[test]
+    fn sizes_and_round_trips_that_differ_by_less_than_a_quarter_are_one_group_wherever_they_lie() {
+        // 2^20 bytes and 2^15 µs lie between.
+        let sized = |began_s, bytes: u64, rtt_s| Past { files: 1, bytes, rtt_s: Some(rtt_s), ..at(began_s, 1) };
+        let history = [
+            sized(0.0, 1_000_000, 0.0325),
+            sized(1.0, 1_100_000, 0.0330),
+            sized(2.0, 760_000, 0.0270),
+            sized(3.0, 1_300_000, 0.0325),
+            sized(4.0, 1_240_000, 0.0325),
+            sized(5.0, 1_000_000, 0.0450),
+            sized(6.0, 1_600_000, 0.0325),
+        ];
+        // 1.24 MB are near both 1.0 and 1.3, and join the older; 1.6 MB are near 1.3, not 1.0.
+        assert_eq!(groups_of(&history), [vec![0, 1, 2, 4], vec![3, 6], vec![5]]);
     }
 
     #[test]

@@ -29,18 +29,24 @@ const MOST_PROMISED: f64 = 2.0;
 
 /// A group in two parts, at random but always the same.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Parts {
-    pub(super) training: Vec<Measured>,
-    pub(super) validation: Vec<Measured>,
+pub(super) struct Parts<T> {
+    pub(super) training: Vec<T>,
+    pub(super) validation: Vec<T>,
 }
 
-impl Parts {
-    pub(super) fn of(rows: &[Measured]) -> Self {
+impl<T: Clone> Parts<T> {
+    /// The parts of rows, or of anything else that there is one of for each row: which are in which part depends on their number alone.
+    pub(super) fn of(rows: &[T]) -> Self {
         let mut training = rows.to_vec();
         training.shuffle(&mut ChaCha8Rng::seed_from_u64(0));
         let validation = training.split_off(rows.len() * TRAINING_PERCENT / 100);
         Self { training, validation }
     }
+}
+
+/// Whether so many rows can have a model at all.
+pub(super) fn are_enough(rows: usize) -> bool {
+    rows - rows * TRAINING_PERCENT / 100 >= LEAST_VALIDATING
 }
 
 /// The polynomial of the lowest degree that explains a group.
@@ -55,13 +61,13 @@ pub(super) struct Fitted {
 
 impl Fitted {
     /// `None` if no degree explains the group: it is an outlier.
-    pub(super) fn by_rising_degree(parts: &Parts) -> Option<Self> {
+    pub(super) fn by_rising_degree(parts: &Parts<Measured>) -> Option<Self> {
         let mut fitted = DEGREES.into_iter().filter_map(|degree| Self::of_degree(parts, degree));
         fitted.find(|fitted| fitted.training > ACCURATE && fitted.validation > ACCURATE)
     }
 
     /// `None` if there are too few rows for the degree.
-    fn of_degree(parts: &Parts, degree: u8) -> Option<Self> {
+    fn of_degree(parts: &Parts<Measured>, degree: u8) -> Option<Self> {
         let Parts { training, validation } = parts;
         if training.len() < ROWS_EACH * coefficients(training, degree) || validation.len() < LEAST_VALIDATING {
             return None;
@@ -77,25 +83,42 @@ impl Fitted {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Model {
     pub(super) fitted: Fitted,
-    pub(super) bounds: Bounds,
-    /// Where it promises most, within what was measured and permitted.
+    bounds: Bounds,
+    /// The row with the most throughput.
+    highest: Measured,
+}
+
+/// Where a model promises most.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Peak {
+    /// The parameters there, within what was measured and permitted.
     pub(super) best: Point,
     /// Lower parameters that keep enough of that.
     pub(super) relaxed: Point,
 }
 
 impl Model {
-    /// The model of a group with at most `limit` files in flight; `None` if the group is an outlier.
-    pub(super) fn of(group: &Group, limit: u16) -> Option<Self> {
+    /// The model of a group; `None` if the group is an outlier.
+    pub(super) fn of(group: &Group) -> Option<Self> {
         let fitted = Fitted::by_rising_degree(&Parts::of(&group.rows))?;
-        let mut bounds = Bounds::around(&group.rows);
+        let highest = *highest(&group.rows)?;
+        Some(Self { fitted, bounds: Bounds::around(&group.rows), highest })
+    }
+
+    /// Where it promises most with at most `limit` files in flight; `None`, as for an outlier, if what it promises there cannot be true.
+    pub(super) fn peak(&self, limit: u16) -> Option<Peak> {
+        let (bounds, value) = (self.permitted(limit), |at: Point| self.fitted.polynomial.value(at));
+        // The authors' program climbs from the least alone.
+        let best = maximum(&self.fitted.polynomial, &bounds, &[bounds.least, bounds.middle(), self.highest.at]);
+        let is_sound = value(best) > 0.0 && value(best) < MOST_PROMISED * self.highest.throughput;
+        is_sound.then(|| Peak { best, relaxed: relaxed(value, bounds.least, best) })
+    }
+
+    /// The box of what was measured with at most `limit` files in flight, or as few as there ever were.
+    pub(super) fn permitted(&self, limit: u16) -> Bounds {
+        let mut bounds = self.bounds;
         bounds.most[0] = bounds.most[0].min(f64::from(limit)).max(bounds.least[0]);
-        let highest = group.rows.iter().max_by(|a, b| a.throughput.total_cmp(&b.throughput))?;
-        let best = maximum(&fitted.polynomial, &bounds, &starts(&bounds, highest.at));
-        let promised = fitted.polynomial.value(best);
-        let is_sound = promised > 0.0 && promised < MOST_PROMISED * highest.throughput;
-        let relaxed = relaxed(|at| fitted.polynomial.value(at), bounds.least, best);
-        is_sound.then_some(Self { fitted, bounds, best, relaxed })
+        bounds
     }
 
     /// Bytes per second with some parameters, or the nearest to them that were ever measured.
@@ -115,9 +138,9 @@ impl Model {
     }
 }
 
-/// Where climbs to the maximum begin: at the least, as in the authors' program, in the middle, and at the best row.
-fn starts(bounds: &Bounds, highest: Point) -> [Point; 3] {
-    [bounds.least, std::array::from_fn(|variable| bounds.least[variable] + bounds.half(variable)), highest]
+/// The row with the most throughput.
+pub(super) fn highest(rows: &[Measured]) -> Option<&Measured> {
+    rows.iter().max_by(|a, b| a.throughput.total_cmp(&b.throughput))
 }
 
 #[cfg(test)]
@@ -152,6 +175,8 @@ mod tests {
         expected.sort_by(|a, b| a.at.partial_cmp(&b.at).unwrap());
         assert_eq!(all, expected);
         assert_eq!(Parts::of(&rows), parts, "the same rows, the same parts");
+        let numbers = Parts::of(&(0..rows.len()).collect::<Vec<_>>());
+        assert_eq!(numbers.validation.iter().map(|row| rows[*row]).collect::<Vec<_>>(), parts.validation);
     }
 
     #[test]
@@ -168,44 +193,56 @@ mod tests {
         let mut few = group(hill);
         few.rows = few.rows.into_iter().step_by(9).collect();
         assert_eq!(few.rows.len(), 24, "16 to train nine coefficients");
-        assert_eq!(Model::of(&few, 64), None);
+        assert_eq!(Model::of(&few), None);
+        assert!(are_enough(7) && !are_enough(6) && !are_enough(0), "four to train two coefficients, three to validate them");
     }
 
     #[test]
     fn the_model_of_a_hill_has_its_top_and_relaxes_below_it() {
-        let model = Model::of(&group(hill), 64).unwrap();
-        let [cc, p, _] = model.best;
-        assert!((cc - 20.0).abs() < 0.01 && (p - 8.0).abs() < 0.01, "{:?}", model.best);
+        let peak = Model::of(&group(hill)).unwrap().peak(64).unwrap();
+        let [cc, p, _] = peak.best;
+        assert!((cc - 20.0).abs() < 0.01 && (p - 8.0).abs() < 0.01, "{:?}", peak.best);
         // pp has no part in it; 700 needs no more than p = 1 (975.5); 0.7 * 975.5 = 682.85 needs cc = 3 (975.5 - 289 = 686.5).
-        assert_eq!(model.relaxed.map(f64::round).as_slice(), [3.0, 1.0, 1.0].as_slice());
+        assert_eq!(peak.relaxed.map(f64::round).as_slice(), [3.0, 1.0, 1.0].as_slice());
     }
 
     #[test]
-    fn the_limit_bounds_the_concurrency() {
-        let model = Model::of(&group(hill), 10).unwrap();
-        assert!((model.best[0] - 10.0).abs() < 0.01, "{:?}", model.best);
-        assert!((model.throughput([32.0, 8.0, 1.0]) - hill([10.0, 8.0, 1.0])).abs() < 1e-6, "nothing is told beyond it");
+    fn the_limit_bounds_what_is_best_and_not_what_is_told_of_a_sample() {
+        let model = Model::of(&group(hill)).unwrap();
+        let best = [10, 64, 10].map(|limit| model.peak(limit).unwrap().best[0]);
+        assert!(best.iter().zip([10.0, 20.0, 10.0]).all(|(found, expected)| (found - expected).abs() < 0.01), "{best:?}");
+        let told = |cc: f64| model.throughput([cc, 8.0, 1.0]) - hill([cc, 8.0, 1.0]);
+        assert!(told(10.0).abs() < 1e-6 && told(32.0).abs() < 1e-6, "both were measured");
+        assert!((model.throughput([99.0, 8.0, 1.0]) - hill([32.0, 8.0, 1.0])).abs() < 1e-6, "nothing is told beyond that");
+    }
+
+    #[test]
+    fn a_peak_that_is_far_above_what_was_measured_is_none() {
+        let mut model = Model::of(&group(hill)).unwrap();
+        model.highest.throughput = 450.0;
+        assert_eq!(model.peak(64), None);
+        assert!(model.peak(1).is_some(), "639 at one file in flight are below twice 450");
     }
 
     #[test]
     fn of_a_parameter_that_never_varied_it_knows_nothing() {
         let rows: Vec<_> =
             (1..=40u8).map(|cc| Measured { at: [cc.into(), 1.0, 32.0], throughput: 10.0 * f64::from(cc) + 5.0 }).collect();
-        let model = Model::of(&Group { indices: (0..40).collect(), rows }, 64).unwrap();
+        let model = Model::of(&Group { indices: (0..40).collect(), rows }).unwrap();
         assert_eq!([0, 1, 2].map(|variable| model.knows(variable)), [true, false, false]);
         assert!((model.throughput([18.0, 3.0, 4.0]) - 185.0).abs() < 1e-6);
         // 0.7 * 405 = 283.5
-        assert_eq!(model.relaxed.map(f64::round).as_slice(), [28.0, 1.0, 32.0].as_slice());
+        assert_eq!(model.peak(64).unwrap().relaxed.map(f64::round).as_slice(), [28.0, 1.0, 32.0].as_slice());
     }
 
     #[test]
     fn a_channel_has_what_one_has_by_itself() {
         let linear = |[cc, ..]: Point| 10.0 * cc;
-        let model = Model::of(&group(linear), 64).unwrap();
+        let model = Model::of(&group(linear)).unwrap();
         assert!((model.unit_throughput([9.0, 1.0, 1.0]) - 10.0).abs() < 1e-6);
         let mut many = group(linear);
         many.rows.retain(|row| row.at[0] > 3.0);
-        let model = Model::of(&many, 64).unwrap();
+        let model = Model::of(&many).unwrap();
         assert!((model.unit_throughput([9.0, 1.0, 1.0]) - 10.0).abs() < 1e-6, "a quarter of what four have");
     }
 }

@@ -1,10 +1,44 @@
 //! What is known of the path: from past transfers over paths as long, and from this transfer itself.
 
+use std::collections::HashMap;
+
 use crate::history::Past;
 use crate::optimizer::heuristic::LEAST_BANDWIDTH;
 
-/// How far round trip times of one path may be apart, as a share.
+/// How far round trip times of one path, or sizes of files of one kind, may be apart, as a share.
 const ALIKE: f64 = 0.25;
+
+/// Whether a value is within a quarter of a reference.
+pub(super) fn is_alike(value: f64, reference: f64) -> bool {
+    (value - reference).abs() <= ALIKE * reference
+}
+
+/// Round trip time of a past transfer in seconds; 0 if it is not known.
+pub(super) fn rtt_s(past: &Past) -> f64 {
+    past.rtt_s.filter(|rtt_s| rtt_s.is_finite() && *rtt_s > 0.0).unwrap_or(0.0)
+}
+
+/// Bytes per second of the link that each past transfer went over: as it was known, or else the most that is known or was seen of any
+/// transfer between the same machines with about the same round trip time. So it is never what came of the transfer itself that tells
+/// it from others on its path.
+pub(super) fn bandwidths(history: &[Past]) -> Vec<f64> {
+    let mut paths: HashMap<(&str, &str), Vec<(f64, usize)>> = HashMap::new();
+    let mut most: Vec<f64> = Vec::new();
+    let mut path_of: Vec<usize> = Vec::with_capacity(history.len());
+    for past in history {
+        let rtt_s = rtt_s(past);
+        let between = paths.entry((past.source.as_str(), past.destination.as_str())).or_default();
+        let known = between.iter().find(|(first_s, _)| is_alike(rtt_s, *first_s)).map(|(_, path)| *path);
+        let path = known.unwrap_or_else(|| {
+            between.push((rtt_s, most.len()));
+            most.push(0.0);
+            most.len() - 1
+        });
+        most[path] = most[path].max(past.bandwidth.unwrap_or(past.goodput));
+        path_of.push(path);
+    }
+    history.iter().zip(path_of).map(|(past, path)| past.bandwidth.unwrap_or(most[path])).collect()
+}
 
 /// A path between two machines.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,7 +57,7 @@ impl Path {
     /// A path of this round trip time, with what history tells of such. Of a transfer no one knows the bandwidth beforehand: where the
     /// history does not say it either, the fastest transfer tells.
     pub(super) fn known(history: &[Past], rtt_s: f64) -> Self {
-        let alike = || history.iter().filter(move |past| (past.rtt_s.unwrap_or(0.0) - rtt_s).abs() <= ALIKE * rtt_s);
+        let alike = || history.iter().filter(move |past| is_alike(self::rtt_s(past), rtt_s));
         let most = |of: fn(&Past) -> f64| alike().map(of).reduce(f64::max).unwrap_or(LEAST_BANDWIDTH);
         Self {
             bandwidth: most(|past| past.bandwidth.unwrap_or(past.goodput)),
@@ -63,6 +97,28 @@ mod tests {
         let unknown = Past { rtt_s: Some(0.04), bandwidth: None, goodput: 1e8, tcp_buffer: None, ..past() };
         let path = Path::known(&[near, old, new, unknown], 0.048);
         assert_eq!(path, Path { bandwidth: 1e9, carried: 3e8, rtt_s: 0.048, buffer: Some(8e6) });
+    }
+
+    #[test]
+    fn a_bandwidth_that_nobody_knew_is_that_of_the_path_whatever_came_of_the_transfer() {
+        let row = |destination: &str, rtt_ms: f64, bandwidth: Option<f64>, goodput: f64| Past {
+            destination: destination.to_owned(),
+            rtt_s: Some(rtt_ms / 1e3),
+            bandwidth,
+            goodput,
+            ..past()
+        };
+        let history = [
+            row("a", 40.0, None, 1e8),
+            row("a", 44.0, None, 3e8),
+            row("a", 80.0, None, 2e8),
+            row("b", 40.0, None, 9e8),
+            row("c", 40.0, None, 1e8),
+            row("c", 40.0, Some(1.25e9), 2e8),
+            Past { rtt_s: None, ..row("a", 1.0, None, 5e8) },
+        ];
+        assert_eq!(bandwidths(&history).as_slice(), [3e8, 3e8, 2e8, 9e8, 1.25e9, 1.25e9, 5e8].as_slice());
+        assert!(bandwidths(&[]).is_empty());
     }
 
     #[test]

@@ -47,6 +47,19 @@ impl Bounds {
         ((self.most[variable] - self.least[variable]) / 2.0).max(0.0)
     }
 
+    /// The point in the middle.
+    pub(super) fn middle(&self) -> Point {
+        std::array::from_fn(|variable| self.least[variable] + self.half(variable))
+    }
+
+    /// All of its corners; where a variable does not vary, some are the same.
+    pub(super) fn corners(&self) -> [Point; 8] {
+        std::array::from_fn(|corner| {
+            let is_most = |variable: usize| (corner >> variable) & 1 == 1;
+            std::array::from_fn(|variable| if is_most(variable) { self.most[variable] } else { self.least[variable] })
+        })
+    }
+
     /// The point with each variable that varies between -1 and 1, and the others at 0.
     pub(super) fn scaled(&self, point: Point) -> Point {
         std::array::from_fn(|variable| {
@@ -202,6 +215,17 @@ mod tests {
         assert!((fitted.value([2.5, 9.0, 0.0]) - 25.0).abs() < 1e-9);
         let [cc, p, pp] = fitted.gradient([2.5, 2.0, 100.0]);
         assert!((cc - 10.0).abs() < 1e-9 && p == 0.0 && pp == 0.0);
+    }
+
+    #[test]
+    fn a_box_has_eight_corners_around_its_middle() {
+        let bounds = Bounds { least: [1.0, 2.0, 3.0], most: [5.0, 2.0, 9.0] };
+        assert_eq!(bounds.middle().as_slice(), [3.0, 2.0, 6.0].as_slice());
+        let corners = bounds.corners();
+        assert_eq!((corners[0], corners[7]), (bounds.least, bounds.most));
+        for corner in [[1.0, 2.0, 3.0], [5.0, 2.0, 3.0], [1.0, 2.0, 9.0], [5.0, 2.0, 9.0]] {
+            assert_eq!(corners.iter().filter(|found| found.as_slice() == corner.as_slice()).count(), 2, "{corner:?}");
+        }
     }
 
     #[test]

@@ -4,11 +4,10 @@ use super::channels::Demand;
 use super::cluster::Cluster;
 use super::estimate::Models;
 use super::online::Online;
-use super::path::Path;
+use super::path::{Path, is_alike};
 use super::polynomial::{Measured, Point};
 use super::sampling::Interval;
-use super::similar::Task;
-use crate::history::Past;
+use super::similar::{Known, Task};
 use crate::optimizer::Policy;
 use crate::optimizer::setting::{Setting, whole};
 
@@ -20,11 +19,23 @@ pub(super) struct Tuned {
     pub(super) chosen: Chosen,
     /// The files in flight that the distribution left it.
     pub(super) channels: u16,
-    /// Whether the models were asked at least once.
-    estimated: bool,
-    /// What was learned from past transfers, and for which powers of two of file size and count.
-    learned: Option<((u32, u32), Models)>,
+    basis: Basis,
+    /// The files for which the parameters and the distribution of the channels were last worked out.
+    counted: u64,
+    /// What was learned from past transfers, and for which task.
+    learned: Option<(Task, Models)>,
     online: Online,
+}
+
+/// What the parameters rest on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Basis {
+    /// The heuristic alone: the models were not asked yet.
+    Heuristic,
+    /// An estimate for far fewer files, or far more.
+    Outdated,
+    /// An estimate for about as many files as are listed.
+    Estimate,
 }
 
 /// Parameters of a cluster.
@@ -45,10 +56,32 @@ impl Tuned {
             cluster,
             chosen: heuristic(cluster.heuristic(path, policy), unit_throughput),
             channels: 1,
-            estimated: false,
+            basis: Basis::Heuristic,
+            counted: cluster.files,
             learned: None,
             online: Online::default(),
         }
+    }
+
+    /// Follows the listing: what was decided for half as many files is decided anew, by the heuristic at once and by the models at the next
+    /// estimate. True if so.
+    pub(super) fn follow(&mut self, cluster: Cluster, path: &Path, policy: &Policy) -> bool {
+        self.cluster = cluster;
+        if !is_doubled(cluster.files as f64, self.counted as f64) {
+            return false;
+        }
+        self.counted = cluster.files;
+        if self.basis == Basis::Heuristic {
+            self.chosen = heuristic(cluster.heuristic(path, policy), self.chosen.unit_throughput);
+        } else {
+            self.basis = Basis::Outdated;
+        }
+        true
+    }
+
+    /// Whether its parameters are still to be estimated for what is listed.
+    pub(super) fn is_due(&self) -> bool {
+        self.basis != Basis::Estimate
     }
 
     pub(super) fn demand(&self) -> Demand {
@@ -83,11 +116,17 @@ impl Tuned {
         Measured { at, throughput: interval.throughput * share }
     }
 
-    /// Asks the models what they make of a sample; true if the parameters change.
-    pub(super) fn judge(&mut self, history: &[Past], path: &Path, sample: Measured, policy: &Policy) -> bool {
-        let best = self.best(history, path, sample, policy);
-        let next = if self.estimated { self.online.estimated(self.chosen.setting, best.setting) } else { Some(best.setting) };
-        self.estimated = true;
+    /// Asks the models what they make of a sample; true if the parameters change. An estimate that was due counts at once, others when
+    /// enough of them agree.
+    pub(super) fn judge(&mut self, known: &Known, path: &Path, sample: Measured, policy: &Policy) -> bool {
+        let best = self.best(known, path, sample, policy);
+        let next = if self.is_due() {
+            self.online = Online::default();
+            Some(best.setting)
+        } else {
+            self.online.estimated(self.chosen.setting, best.setting)
+        };
+        self.basis = Basis::Estimate;
         let Some(setting) = next else { return false };
         let changes = self.chosen.setting != setting;
         let limited = |limit: u16, value: u16| if limit == u16::MAX { limit } else { value };
@@ -102,16 +141,10 @@ impl Tuned {
     }
 
     /// What the models take for best, or the heuristic where there are none.
-    fn best(&mut self, history: &[Past], path: &Path, sample: Measured, policy: &Policy) -> Chosen {
+    fn best(&mut self, known: &Known, path: &Path, sample: Measured, policy: &Policy) -> Chosen {
         let limit = policy.limit.network.max(1);
         let cluster = self.cluster;
-        let task = Task { path: *path, class: cluster.class, size: cluster.mean_size(), files: cluster.files };
-        let kind = (power(cluster.bytes / cluster.files.max(1)), power(cluster.files));
-        if self.learned.as_ref().is_none_or(|(of, _)| *of != kind) {
-            self.learned = Some((kind, Models::learned(history, &task, limit)));
-        }
-        let estimate = self.learned.as_ref().and_then(|(_, models)| models.estimate(sample));
-        let Some(estimate) = estimate else {
+        let Some(estimate) = self.models_within(known, path, limit).estimate(sample) else {
             return heuristic(cluster.heuristic(path, policy), sample.throughput / sample.at[0]);
         };
         let [concurrency, parallelism, pipelining] = estimate.relaxed.map(whole);
@@ -122,6 +155,30 @@ impl Tuned {
             unit_throughput: positive(estimate.unit_throughput),
         }
     }
+
+    /// The models of past transfers like this one, with at most `limit` files in flight. They are learned anew where what is known of the
+    /// task is another than when they were; another limit, such as the guard sets for a while, takes no more than their maxima anew.
+    fn models_within(&mut self, known: &Known, path: &Path, limit: u16) -> &Models {
+        let cluster = self.cluster;
+        let task = Task { path: *path, class: cluster.class, size: cluster.mean_size(), files: cluster.files };
+        let kept = self.learned.take().filter(|(of, _)| is_like(&task, of));
+        let (of, mut models) = kept.unwrap_or_else(|| (task, Models::learned(known, &task, limit)));
+        models.bound(limit);
+        &self.learned.insert((of, models)).1
+    }
+}
+
+/// Whether what was learned for a task holds for another of its class.
+fn is_like(task: &Task, of: &Task) -> bool {
+    !is_doubled(task.size, of.size)
+        && !is_doubled(task.files as f64, of.files as f64)
+        && !is_doubled(task.path.bandwidth, of.path.bandwidth)
+        && is_alike(task.path.rtt_s, of.path.rtt_s)
+}
+
+/// Whether a value is at least twice another, or half of it at most.
+fn is_doubled(value: f64, other: f64) -> bool {
+    value.max(other) > 0.0 && value.max(other) >= 2.0 * value.min(other)
 }
 
 fn heuristic(setting: Setting, unit_throughput: f64) -> Chosen {
@@ -133,15 +190,12 @@ fn positive(throughput: f64) -> f64 {
     if throughput > 1.0 { throughput } else { 1.0 }
 }
 
-fn power(value: u64) -> u32 {
-    value.max(1).ilog2()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::cluster::Class;
     use super::super::testing::{pass, past};
     use super::*;
+    use crate::history::Past;
     use crate::optimizer::PolicyName;
 
     const CLUSTER: Cluster = Cluster { class: Class::Tiny, files: 100, bytes: 100_000_000 };
@@ -158,8 +212,13 @@ mod tests {
         Measured { at: [8.0, 1.0, 1.0], throughput }
     }
 
-    fn history() -> Vec<Past> {
+    /// 400 MB/s at 16 files in flight.
+    fn hill() -> Vec<Past> {
         pass(&past(), 0.0, |cc, _, _| 1e6 * (400.0 - (f64::from(cc) - 16.0).powi(2)))
+    }
+
+    fn nothing() -> Known {
+        Known::of(Vec::new())
     }
 
     #[test]
@@ -184,13 +243,13 @@ mod tests {
 
     #[test]
     fn the_first_estimate_counts_at_once_and_later_ones_when_four_agree() {
-        let history = history();
+        let known = Known::of(hill());
         let mut tuned = Tuned::begun(CLUSTER, &path(), &policy(), 1.0);
         assert_eq!(tuned.chosen.setting, Setting::new(50, 1, 50));
-        assert!(tuned.judge(&history, &path(), measured(300e6), &policy()));
+        assert!(tuned.judge(&known, &path(), measured(300e6), &policy()));
         assert_eq!(tuned.chosen.setting, Setting::new(6, 1, 1));
         tuned.chosen.setting = Setting::new(12, 1, 1);
-        let answers = [0; 4].map(|_| tuned.judge(&history, &path(), measured(300e6), &policy()));
+        let answers = [0; 4].map(|_| tuned.judge(&known, &path(), measured(300e6), &policy()));
         assert_eq!(answers, [false, false, false, true]);
         assert_eq!(tuned.chosen.setting, Setting::new(6, 1, 1));
     }
@@ -200,19 +259,65 @@ mod tests {
         let mut slow = Path { bandwidth: 25e6, carried: 25e6, buffer: None, ..path() };
         let mut tuned = Tuned::begun(CLUSTER, &slow, &policy(), 1.0);
         assert_eq!(tuned.chosen.setting, Setting::new(2, 1, 1), "1 MB under way are one file of 1 MB");
-        assert!(!tuned.judge(&[], &slow, measured(25e6), &policy()));
+        assert!(!tuned.judge(&nothing(), &slow, measured(25e6), &policy()));
         slow.carries(250e6);
-        let answers = [0; 4].map(|_| tuned.judge(&[], &slow, measured(250e6), &policy()));
+        let answers = [0; 4].map(|_| tuned.judge(&nothing(), &slow, measured(250e6), &policy()));
         assert_eq!(answers, [false, false, false, true]);
         assert_eq!(tuned.chosen.setting, Setting::new(10, 1, 10));
     }
 
+    // With 4 files in flight at most 256 MB/s are promised, of which two files keep 204.
+    #[test]
+    fn a_limit_of_the_moment_is_forgotten_with_it() {
+        let known = Known::of(hill());
+        let mut tuned = Tuned::begun(CLUSTER, &path(), &policy(), 1.0);
+        tuned.judge(&known, &path(), measured(300e6), &Policy::new(PolicyName::Fair, 4));
+        assert_eq!(tuned.chosen.setting, Setting::new(2, 1, 1));
+        let answers = [0; 4].map(|_| tuned.judge(&known, &path(), measured(300e6), &policy()));
+        assert_eq!(answers, [false, false, false, true]);
+        assert_eq!(tuned.chosen.setting, Setting::new(6, 1, 1));
+    }
+
+    #[test]
+    fn what_was_decided_for_half_as_many_files_is_decided_anew() {
+        let (known, policy) = (Known::of(hill()), policy());
+        let of_files = |files: u64| Cluster { files, bytes: files * 1_000_000, ..CLUSTER };
+        let mut tuned = Tuned::begun(of_files(3), &path(), &policy, 1.0);
+        assert_eq!(tuned.chosen.setting.concurrency, 3);
+        assert!(!tuned.follow(of_files(5), &path(), &policy));
+        assert_eq!(tuned.chosen.setting.concurrency, 3);
+        assert!(tuned.follow(of_files(6), &path(), &policy));
+        assert_eq!(tuned.chosen.setting.concurrency, 6, "by the heuristic, of which there are no more files");
+        assert!(!tuned.follow(of_files(11), &path(), &policy) && tuned.is_due());
+        tuned.cluster.files = 4;
+        tuned.judge(&known, &path(), measured(300e6), &policy);
+        assert_eq!((tuned.chosen.setting.concurrency, tuned.is_due()), (4, false));
+        assert!(tuned.follow(of_files(12), &path(), &policy) && tuned.is_due());
+        assert_eq!(tuned.chosen.setting.concurrency, 4, "the estimate stays until there is a new one");
+        assert!(tuned.judge(&known, &path(), measured(300e6), &policy), "which counts at once");
+        assert_eq!((tuned.chosen.setting.concurrency, tuned.is_due()), (6, false));
+    }
+
+    #[test]
+    fn models_hold_for_tasks_that_are_much_the_same() {
+        let task = Task { path: path(), class: CLUSTER.class, size: 1e6, files: 100 };
+        assert!(is_like(&task, &task));
+        assert!(is_like(&Task { size: 1.9e6, files: 51, ..task }, &task));
+        let (longer, wider) = (Path { rtt_s: 0.06, ..path() }, Path { bandwidth: 2.5e9, ..path() });
+        let others = [Task { size: 2e6, ..task }, Task { files: 50, ..task }];
+        for other in others.into_iter().chain([longer, wider].map(|path| Task { path, ..task })) {
+            assert!(!is_like(&other, &task), "{other:?}");
+        }
+        let empty = Task { size: 0.0, ..task };
+        assert!(is_like(&empty, &empty) && !is_like(&task, &empty));
+    }
+
     #[test]
     fn what_no_past_transfer_tried_has_no_limit() {
-        let history: Vec<Past> = history().into_iter().filter(|row| (row.parallelism, row.pipelining) == (2, 8)).collect();
+        let history: Vec<Past> = hill().into_iter().filter(|row| (row.parallelism, row.pipelining) == (2, 8)).collect();
         let history: Vec<Past> = (0..3).flat_map(|_| history.clone()).collect();
         let mut tuned = Tuned::begun(CLUSTER, &path(), &policy(), 1.0);
-        tuned.judge(&history, &path(), measured(300e6), &policy());
+        tuned.judge(&Known::of(history), &path(), measured(300e6), &policy());
         assert_eq!((tuned.chosen.setting, tuned.chosen.limits), (Setting::new(6, 2, 8), (u16::MAX, u16::MAX)));
     }
 
@@ -220,7 +325,7 @@ mod tests {
     fn neither_the_files_nor_the_limit_are_exceeded() {
         let few = Cluster { files: 3, bytes: 3_000_000, ..CLUSTER };
         let mut tuned = Tuned::begun(few, &path(), &policy(), 1.0);
-        tuned.judge(&history(), &path(), measured(300e6), &policy());
+        tuned.judge(&Known::of(hill()), &path(), measured(300e6), &policy());
         assert_eq!(tuned.chosen.setting.concurrency, 3);
         assert_eq!(Tuned::begun(CLUSTER, &path(), &Policy::new(PolicyName::Fair, 8), 1.0).chosen.setting.concurrency, 8);
     }

@@ -1,6 +1,7 @@
 //! The receiver half: verifies what arrives, writes it under temporary names, journals it, and publishes whole files.
 
 mod acks;
+mod direct;
 mod file;
 mod finish;
 mod publish;
@@ -16,7 +17,7 @@ use parking_lot::Mutex;
 
 use crate::buffer::{Budget, SlabPool};
 use crate::error::{Error, ErrorKind, Result};
-use crate::link::{ControlSender, Frame, FrameSource};
+use crate::link::{ControlSender, Frame, FrameSink, FrameSource};
 use crate::metrics::StageMeter;
 use crate::options::{Digest, Fsync, Overwrite};
 use crate::path::RelativePath;
@@ -25,6 +26,7 @@ use crate::pipeline::frames::FrameBuffer;
 use crate::pipeline::journal::Journal;
 use crate::pipeline::pool::{Turn, WorkerPool};
 use crate::pipeline::receiver::acks::Acks;
+use crate::pipeline::receiver::direct::Direct;
 use crate::pipeline::receiver::file::{Files, TargetDirectory};
 use crate::pipeline::receiver::publish::Publisher;
 use crate::pipeline::receiver::resume::Partials;
@@ -273,10 +275,20 @@ impl Receiver {
         }
     }
 
+    /// Changes how many bytes this half may hold in buffers.
+    pub(crate) fn hold(&self, bytes: u64) {
+        self.shared.pool.resize(bytes);
+    }
+
     /// Begins to receive on a stream.
     pub(crate) fn attach(&self, number: u16, source: Box<dyn FrameSource>) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         self.shared.streams.run(number, source.breaker(), move || stream::run(&shared, number, source))
+    }
+
+    /// The sending end of a stream of which the thread that sends a frame takes it.
+    pub(crate) fn direct(&self, number: u16) -> Box<dyn FrameSink> {
+        Box::new(Direct::new(&self.shared, number))
     }
 
     pub(crate) fn streams(&self) -> &Arc<Streams> {

@@ -1,44 +1,66 @@
 //! The network stage at the receiver: one thread for each stream, which also writes where the stages are fused.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::{Frame, FrameSource};
+use crate::metrics::meter::LiveWorker;
 use crate::pipeline::digest::crc64nvme;
 use crate::pipeline::receiver::{Arrived, Shared};
 use crate::protocol::frame::{FLAG_ZERO, FrameKind};
 use crate::protocol::message::FileHeader;
 
 /// Receives on one stream until its sender finishes it; an end without that is reported, so that the rest is sent again.
-pub(crate) fn run(shared: &Shared, number: u16, mut source: Box<dyn FrameSource>) -> Result<()> {
-    let _worker = shared.network.worker();
-    let outcome = serve(shared, number, source.as_mut());
+pub(crate) fn run(shared: &Arc<Shared>, number: u16, mut source: Box<dyn FrameSource>) -> Result<()> {
+    let outcome = serve(&mut Intake::new(shared, number), source.as_mut());
     if outcome.is_err() && !shared.stop.is_set() {
         shared.acks.lost(number);
     }
     outcome
 }
 
-fn serve(shared: &Shared, number: u16, source: &mut dyn FrameSource) -> Result<()> {
-    if !shared.wait_until_ready() {
+fn serve(intake: &mut Intake, source: &mut dyn FrameSource) -> Result<()> {
+    if !intake.shared.wait_until_ready() {
         return Ok(());
     }
-    let mut expected: u32 = 0;
-    let mut fused_worker = None;
-    while !shared.stop.is_set() {
-        let Some(frame) = source.receive(&shared.pool)? else { return Ok(()) };
-        if frame.header.sequence != expected {
-            return Err(Error::new(ErrorKind::Protocol, format!("a frame is missing on stream {number}")));
-        }
-        expected = expected.wrapping_add(1);
-        shared.network.add_bytes(frame.header.wire_length() as u64);
-        let fused = shared.fused.load(Ordering::Relaxed);
-        if fused != fused_worker.is_some() {
-            fused_worker = fused.then(|| shared.write.worker());
-        }
+    while !intake.shared.stop.is_set() {
+        let Some(frame) = source.receive(&intake.shared.pool)? else { return Ok(()) };
         if !source.shares_memory() {
             verify(&frame)?;
+        }
+        intake.take(frame)?;
+    }
+    Ok(())
+}
+
+/// Takes the frames of one stream, on the thread that has them.
+pub(super) struct Intake {
+    pub(super) shared: Arc<Shared>,
+    number: u16,
+    /// The sequence of the next frame.
+    pub(super) expected: u32,
+    _worker: LiveWorker,
+    fused_worker: Option<LiveWorker>,
+}
+
+impl Intake {
+    pub(super) fn new(shared: &Arc<Shared>, number: u16) -> Self {
+        Self { shared: Arc::clone(shared), number, expected: 0, _worker: shared.network.worker(), fused_worker: None }
+    }
+
+    /// Takes the next frame: writes it where the stages are fused, or gives it to the writers.
+    pub(super) fn take(&mut self, frame: Frame) -> Result<()> {
+        let (shared, number) = (&self.shared, self.number);
+        if frame.header.sequence != self.expected {
+            return Err(Error::new(ErrorKind::Protocol, format!("a frame is missing on stream {number}")));
+        }
+        self.expected = self.expected.wrapping_add(1);
+        shared.network.add_bytes(frame.header.wire_length() as u64);
+        let fused = shared.fused.load(Ordering::Relaxed);
+        if fused != self.fused_worker.is_some() {
+            self.fused_worker = fused.then(|| shared.write.worker());
         }
         let arrived = Arrived { stream: number, sequence: frame.header.sequence, frame };
         match arrived.frame.header.kind {
@@ -64,8 +86,8 @@ fn serve(shared: &Shared, number: u16, source: &mut dyn FrameSource) -> Result<(
                 }
             }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Checks a payload against the digests that were computed when it was read; a stream that carried a wrong one is given up.

@@ -271,11 +271,19 @@ impl Sender {
         if let Some(pipelining) = tune.pipelining {
             shared.pipelining.store(pipelining, Ordering::Relaxed);
         }
+        if let Some(rate) = tune.limit_rate {
+            shared.limiter.limit(rate);
+        }
         if let Some(read) = tune.read {
             let fused = read == shared.streams.target();
             shared.fused.store(fused, Ordering::Relaxed);
             self.readers.resize(if fused { 0 } else { read.max(1) });
         }
+    }
+
+    /// Changes how many bytes this half may hold in buffers.
+    pub(crate) fn hold(&self, bytes: u64) {
+        self.shared.pool.resize(bytes);
     }
 
     /// Begins to send on a stream.

@@ -312,3 +312,23 @@ impl SourceFile {
         Ok(reader)
     }
 }
+
+#[cfg(test)]
+impl SourceFile {
+    /// A file that was not begun.
+    pub(crate) fn of_a_test(number: u32, size: u64) -> Arc<Self> {
+        let path = crate::path::RelativePath::from_user("f").expect("it is a path");
+        let kind = crate::store::EntryKind::File;
+        Arc::new(Self {
+            header: FileHeader::of_a_test(number, size),
+            entry: Entry { path, kind, size, modified_ns: None, mode: None, version: None, sparse: false },
+            attempt: 0,
+            unsent: AtomicU64::new(size),
+            in_flight: AtomicU16::new(0),
+            vouched: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
+            reader: RwLock::new(None),
+        })
+    }
+}

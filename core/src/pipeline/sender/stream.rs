@@ -144,7 +144,9 @@ impl Stream<'_> {
         let last = part.filter(|(file, bytes)| file.unsent.fetch_sub(*bytes, Ordering::SeqCst) == *bytes);
         let begun = Instant::now();
         self.sink.send(frame)?;
-        self.shared.network.add_busy(begun.elapsed());
+        if !self.sink.is_direct() {
+            self.shared.network.add_busy(begun.elapsed());
+        }
         if let Some((file, _)) = last {
             self.shared.close(&file);
         }

@@ -108,4 +108,7 @@ pub struct Tune {
     /// Unacknowledged chunks of a stream.
     #[n(4)]
     pub pipelining: Option<u16>,
+    /// Most bytes per second of the transfer besides [`super::SendOptions::limit_rate`], for a sender; 0 for none.
+    #[n(5)]
+    pub limit_rate: Option<u64>,
 }

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use self::attempt::cancelled;
-pub(super) use self::attempt::unless_interrupted;
+pub(super) use self::attempt::{clearing, unless_interrupted};
 use self::pace::{Epoch, Pace, Turn};
 use crate::control::{Clock, SystemClock};
 use crate::error::{Error, ErrorKind, Result, Retry};
@@ -132,8 +132,8 @@ impl Patience {
         if self.is_interrupted() { Err(cancelled(what)) } else { Ok(()) }
     }
 
-    /// Ends all waits, those that would begin later too, and the attempts that are made now: their calls fail with
-    /// [`ErrorKind::Cancelled`].
+    /// Ends all waits and attempts, those that would begin later too: their calls fail with [`ErrorKind::Cancelled`]. What clears up
+    /// after others still makes its first attempts, and waits for seconds.
     pub fn interrupt(&self) {
         self.shared.interrupted.store(true, Ordering::SeqCst);
         self.shared.interrupts.notify_waiters();
@@ -270,12 +270,17 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_ends_waits_and_not_first_attempts() {
+    fn what_clears_up_after_an_interrupt_makes_one_attempt() {
         let patience = patience();
         patience.clone().interrupt();
-        assert_eq!(patience.run(|| Ok(1)).unwrap(), 1);
-        let failed = patience.run(|| -> Result<()> { Err(failure(ErrorKind::ConnectionLost)) });
-        assert_eq!(failed.unwrap_err().kind(), ErrorKind::Cancelled);
+        let mut attempts = 0;
+        let failed = clearing(|| {
+            patience.run(|| -> Result<()> {
+                attempts += 1;
+                Err(failure(ErrorKind::ConnectionLost))
+            })
+        });
+        assert_eq!((failed.unwrap_err().kind(), attempts), (ErrorKind::Cancelled, 1));
         assert_eq!(patience.now(), Duration::ZERO);
     }
 }

@@ -79,7 +79,6 @@ impl RangeReader {
             let range = offset..self.state.lock().end_of(offset).unwrap_or(offset + WINDOW).min(self.entry.size);
             return self.open(&range, buffer);
         };
-        self.patience.check(&format!("could not read `{}`", self.entry.path))?;
         match self.patience.once(|| self.read(&mut standing, buffer)) {
             Ok(count) => Ok((standing, count)),
             // Bytes that were handed out already may be what is wrong: only the whole can begin again.

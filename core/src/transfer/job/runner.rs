@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
+use crate::broker::Member;
 use crate::control::{self, Outcome, Plant};
 use crate::error::Result;
 use crate::event::Totals;
@@ -71,7 +72,8 @@ fn carry_out(
     });
     let worker = Arc::clone(&shared);
     let pool = WorkerPool::new("job", Arc::new(move |_| worker.work()));
-    let mut plant = JobPlant { shared: &shared, pool: &pool, begun: Instant::now(), buffer: options.buffer, most: 0, listed };
+    let (begun, member) = (Instant::now(), settings.member.clone());
+    let mut plant = JobPlant { shared: &shared, pool: &pool, begun, buffer: options.buffer, most: 0, listed, member };
     let outcome = control::run(&mut plant, Box::new(optimizer), settings, &clock);
     pool.join();
     (conclude(&shared), outcome)
@@ -97,6 +99,8 @@ struct JobPlant<'a> {
     buffer: u64,
     most: u16,
     listed: ListedFiles,
+    /// What limits this transfer for the sake of others of its host.
+    member: Member,
 }
 
 impl JobPlant<'_> {
@@ -133,6 +137,9 @@ impl Plant for JobPlant<'_> {
     fn apply(&mut self, decision: &Decision) -> Result<()> {
         let workers = decision.concurrency.network.max(1);
         self.shared.gate.allow(workers);
+        if let Some(rate) = self.member.rate() {
+            self.shared.limiter.limit(rate);
+        }
         self.most = self.most.max(workers);
         self.pool.resize(self.most);
         Ok(())

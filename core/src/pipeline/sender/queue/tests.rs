@@ -3,25 +3,10 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::path::RelativePath;
 use crate::pipeline::ranges::Ranges;
-use crate::store::EntryKind;
 
 fn file(number: u32, size: u64) -> Arc<SourceFile> {
-    let header = FileHeader::of_a_test(number, size);
-    let path = RelativePath::from_user("f").unwrap();
-    let entry = Entry { path, kind: EntryKind::File, size, modified_ns: None, mode: None, version: None, sparse: false };
-    Arc::new(SourceFile {
-        header,
-        entry,
-        attempt: 0,
-        unsent: AtomicU64::new(size),
-        in_flight: AtomicU16::new(0),
-        vouched: AtomicBool::new(false),
-        closed: AtomicBool::new(false),
-        abandoned: AtomicBool::new(false),
-        reader: RwLock::new(None),
-    })
+    SourceFile::of_a_test(number, size)
 }
 
 fn cut(chunk: u64) -> Cut {

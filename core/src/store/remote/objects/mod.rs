@@ -26,6 +26,7 @@ use self::memory::Memory;
 use self::reader::ObjectRanges;
 use self::uploads::Note;
 use self::writer::ObjectWriter;
+use super::patience::clearing;
 use super::ranges::RangeReader;
 use super::state::State;
 use super::{Object, Objects, Opened, Page, Patience, Purpose};
@@ -318,7 +319,7 @@ impl Store for ObjectStore {
     fn discard(&self, key: &str) -> Result<()> {
         let state = self.bucket.state()?;
         for (number, note) in state.notes::<Note>(key)? {
-            self.bucket.patience.run(|| self.bucket.service.abort(&note.upload()))?;
+            clearing(|| self.bucket.patience.run(|| self.bucket.service.abort(&note.upload())))?;
             state.forget(key, number)?;
         }
         state.discard(key)

@@ -13,6 +13,7 @@ use super::publish::Target;
 use super::uploads::Note;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Overwrite;
+use crate::store::remote::patience::clearing;
 use crate::store::remote::state::{State, check_key};
 use crate::store::remote::{About, Upload};
 use crate::store::{NewFile, Partial, Writer};
@@ -156,7 +157,7 @@ impl ObjectWriter {
 
     /// Removes an upload; one that cannot be removed now stays for `edt clean`.
     fn give_up(&self, upload: &Upload) {
-        let _ = self.bucket.patience.run(|| self.bucket.service.abort(upload));
+        let _ = clearing(|| self.bucket.patience.run(|| self.bucket.service.abort(upload)));
         self.forget();
     }
 
@@ -200,8 +201,6 @@ impl Writer for ObjectWriter {
                 && !self.parts.is_single()
                 && let Some(taken) = self.parts.take(piece.number)
             {
-                // After an interrupt nothing new is begun.
-                self.bucket.patience.check(&self.could_not_upload(taken.number))?;
                 self.send(taken)?;
             }
         }

@@ -13,6 +13,7 @@ use super::sums::{Sum, parse_crc64nvme};
 use super::writing::Terms;
 use super::{Attempt, LIMITS, S3, describe};
 use crate::error::{Error, ErrorKind, Result};
+use crate::store::remote::patience::clearing;
 use crate::store::remote::{About, CopySource, Objects, Part, Patience, Upload};
 
 /// Bytes of a part of an object that is too large to be copied in one request.
@@ -68,7 +69,7 @@ impl S3 {
         let copied = self.copy_parts(&source, &upload, patience).and_then(|parts| self.complete(&upload, &parts, about));
         if let Err(error) = copied {
             // The first error counts; what cannot be given up now is left to `edt clean`.
-            let _ = self.abort(&upload);
+            let _ = clearing(|| self.abort(&upload));
             return Err(error);
         }
         Ok(describe::crc64nvme(&self.described("stat", &self.bucket, key)?))
@@ -111,7 +112,6 @@ impl S3 {
 
     /// Copies all parts, several at a time; each is tried again by itself, for what is copied need not be copied again.
     fn copy_parts(&self, source: &Source<'_>, upload: &Upload, patience: &Patience) -> Result<Vec<Part>> {
-        let what = self.could_not("copy to", &upload.key);
         let count = u32::try_from(source.place.size.div_ceil(source.part())).unwrap_or(u32::MAX);
         let next = AtomicU32::new(1);
         let copied = Mutex::new(Ok(Vec::new()));
@@ -123,7 +123,7 @@ impl S3 {
                         if number > count {
                             return;
                         }
-                        let part = patience.check(&what).and_then(|()| patience.run(|| self.copy_part(source, upload, number)));
+                        let part = patience.run(|| self.copy_part(source, upload, number));
                         let mut copied = copied.lock();
                         match (&mut *copied, part) {
                             (Ok(parts), Ok(part)) => parts.push(part),

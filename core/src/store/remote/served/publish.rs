@@ -5,6 +5,7 @@ use super::writer::{self, ServedWriter};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Overwrite;
 use crate::path::RelativePath;
+use crate::store::remote::patience::clearing;
 use crate::store::remote::{Patience, Served};
 use crate::store::{EntryKind, Metadata, Publication};
 
@@ -39,7 +40,7 @@ pub(super) fn create_symlink(host: &Host, path: &RelativePath, target: &[u8], ov
     let beside = host.new_beside()?;
     host.in_place(|| host.run(|service| service.make_symlink(&beside, target)))?;
     host.run(|service| service.rename(&beside, path, Overwrite::Replace)).map_err(|error| {
-        let _ = host.remove_file(&beside);
+        let _ = clearing(|| host.remove_file(&beside));
         explained(host, path, error)
     })
 }

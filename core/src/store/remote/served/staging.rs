@@ -11,6 +11,7 @@ use super::in_parallel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::RelativePath;
 use crate::store::remote::ServedFile;
+use crate::store::remote::patience::clearing;
 use crate::store::{EntryKind, Partial};
 
 /// The name of the directory where all transfers to one place share it, and what it begins with where each has its own.
@@ -196,12 +197,15 @@ impl Host {
         if !self.service.abilities().writes {
             return Ok(());
         }
-        let place = self.place(Some(key))?;
-        let found = self.partials_of(&place, key)?;
-        in_parallel(found, |path| self.remove_file(&path)).into_iter().collect::<Result<()>>()?;
+        let (place, found) = clearing(|| -> Result<_> {
+            let place = self.place(Some(key))?;
+            let found = self.partials_of(&place, key)?;
+            Ok((place, found))
+        })?;
+        in_parallel(found, |path| clearing(|| self.remove_file(&path))).into_iter().collect::<Result<()>>()?;
         self.forget_place();
         // Another transfer may be using it: what is not empty stays.
-        let _ = self.service.remove_directory(&place);
+        let _ = clearing(|| self.patience.once(|| self.service.remove_directory(&place)));
         Ok(())
     }
 

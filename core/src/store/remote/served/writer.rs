@@ -14,6 +14,7 @@ use crate::buffer::SLAB_SIZE;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Overwrite;
 use crate::path::RelativePath;
+use crate::store::remote::patience::clearing;
 use crate::store::{NewFile, Writer};
 
 /// A file that is being written.
@@ -91,9 +92,7 @@ impl ServedWriter {
     }
 
     fn remove_partial(&self) {
-        if let Ok(path) = self.host.partial(&self.name) {
-            let _ = self.host.remove_file(&path);
-        }
+        let _ = clearing(|| self.host.remove_file(&self.host.partial(&self.name)?));
     }
 
     /// The error for a partial file that went away: it can be written again from its beginning.

@@ -110,8 +110,7 @@ impl Pull {
 
     /// Copies, again if `edt clean` removed the directory meanwhile.
     fn fetch_in_place(&self, from: &RelativePath, partial: &RelativePath) -> Result<()> {
-        let what = self.dav.server.what("copy to", partial);
-        let fetch = || self.patience.check(&what).and_then(|()| self.patience.run(|| self.fetch(from, partial)));
+        let fetch = || self.patience.run(|| self.fetch(from, partial));
         for _ in 0..MADE_AGAIN {
             match (fetch(), partial.parent()) {
                 (Err(error), Some(directory)) if error.kind() == ErrorKind::NotFound => {

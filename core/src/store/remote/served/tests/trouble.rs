@@ -142,6 +142,25 @@ fn a_file_that_cannot_go_on_is_a_lost_connection_for_which_it_begins_again() {
 }
 
 #[test]
+fn after_an_interrupt_nothing_is_sent_and_what_was_sent_in_vain_is_removed() {
+    for (taking, kept) in [(Taking::AtOnce, 0), (Taking::InAnyOrder, 1)] {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().join("root");
+        let store = troubled(place.path(), taking, |_, _| Ok(()));
+        let writer = store.create(&file("big", SLAB_SIZE * 2, 1)).unwrap();
+        let block = vec![7; SLAB_SIZE];
+        writer.write_at(0, &block).unwrap();
+        store.interrupt();
+        assert_eq!(writer.write_at(SLAB_SIZE as u64, &block).unwrap_err().kind(), ErrorKind::Cancelled);
+        assert!(publish(&store, writer, Overwrite::Replace).is_err());
+        let left = |directory: &String| fs::read_dir(root.join(directory)).unwrap().count();
+        assert_eq!(places(&root).iter().map(left).sum::<usize>(), kept, "{taking:?}");
+        store.discard("k").unwrap();
+        assert!(places(&root).is_empty(), "{taking:?}");
+    }
+}
+
+#[test]
 fn an_old_file_of_the_same_size_is_not_taken_for_one_that_was_lost_before_it_was_renamed() {
     let place = tempfile::tempdir().unwrap();
     let root = place.path().join("root");

@@ -152,7 +152,7 @@ final class Downloads {
             return;
         }
         Place first = batch.get(0).place;
-        boolean alone = !first.tail.isEmpty() || first.path.isEmpty();
+        boolean alone = first.isAlone() || first.path.isEmpty();
         BooleanSupplier cancelled = () -> batch.stream().allMatch(request -> request.cancelled);
         try (Lane lane = Lane.take(engine.home().resolve("staging"), first.root(), named.keySet())) {
             Map<String, EdtException> failed =
@@ -176,7 +176,7 @@ final class Downloads {
         return move.run(named.keySet(), cancelled);
     }
 
-    /** A web address with a query, or the root itself. */
+    /** A web address that is alone, or the root itself. */
     private Map<String, EdtException> one(Place place, Lane lane, BooleanSupplier cancelled) throws IOException {
         String name = place.path.isEmpty() ? "root" : place.path;
         Path target = lane.data.resolve(name);

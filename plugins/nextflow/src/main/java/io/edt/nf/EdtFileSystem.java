@@ -70,7 +70,7 @@ final class EdtFileSystem extends FileSystem {
         String bare = text.startsWith(root.scheme + "://") ? text.substring(root.scheme.length() + 3) : text;
         if (bare.equals(root.authority) || bare.startsWith(root.authority + "/")) {
             Place place = Place.parse(root.scheme + "://" + bare, Set.of(root.scheme));
-            return new EdtPath(this, place.path, true, place.tail);
+            return new EdtPath(this, place.path, true, place.isAlone() ? place.url() : "");
         }
         return named(text);
     }

@@ -56,7 +56,7 @@ public final class EdtFileSystemProvider extends FileSystemProvider implements F
         Pools.widen();
         EdtFileSystemProvider provider = place.isWeb() ? WEB : this;
         EdtFileSystem system = systems.computeIfAbsent(place.shownRoot(), root -> new EdtFileSystem(provider, place));
-        return new EdtPath(system, place.path, true, place.tail);
+        return new EdtPath(system, place.path, true, place.isAlone() ? place.url() : "");
     }
 
     @Override
@@ -321,7 +321,13 @@ public final class EdtFileSystemProvider extends FileSystemProvider implements F
         if (entry == null) {
             throw new NoSuchFileException(path.toString());
         }
-        return Arrays.asList(options).contains(LinkOption.NOFOLLOW_LINKS) ? entry.unfollowed() : entry;
+        if (Arrays.asList(options).contains(LinkOption.NOFOLLOW_LINKS)) {
+            return entry.unfollowed();
+        }
+        if (entry.isSymbolicLink()) {
+            throw new NoSuchFileException(path.toString(), null, "a link that leads nowhere, or where nobody may look");
+        }
+        return entry;
     }
 
     /** Changes a path, or brings it to the name of another one. */

@@ -20,20 +20,21 @@ final class EdtPath implements Path {
     /** Names joined by slashes, decoded. */
     private final String names;
     private final boolean absolute;
-    /** The query of a web address, or nothing. */
-    private final String tail;
+    /** The whole address of a place that is alone, or nothing. */
+    private final String address;
 
-    EdtPath(EdtFileSystem system, String names, boolean absolute, String tail) {
+    EdtPath(EdtFileSystem system, String names, boolean absolute, String address) {
         this.system = system;
         this.names = names;
         this.absolute = absolute;
-        this.tail = tail;
+        this.address = address;
     }
 
     /** Where it is; the path must be absolute. */
     Place place() {
-        Place place = system.root.at(Place.names(names, names));
-        return tail.isEmpty() ? place : Place.parse(place.url() + tail, java.util.Set.of(place.scheme));
+        return address.isEmpty()
+                ? system.root.at(Place.names(names, names))
+                : Place.parse(address, java.util.Set.of(system.root.scheme));
     }
 
     /** The names, with a slash in front of an absolute path. */
@@ -135,7 +136,7 @@ final class EdtPath implements Path {
                 kept.add(name);
             }
         }
-        return new EdtPath(system, String.join("/", kept), absolute, tail);
+        return new EdtPath(system, String.join("/", kept), absolute, address);
     }
 
     @Override
@@ -207,12 +208,13 @@ final class EdtPath implements Path {
             return false;
         }
         EdtPath path = (EdtPath) other;
-        return system == path.system && absolute == path.absolute && names.equals(path.names) && tail.equals(path.tail);
+        return system == path.system && absolute == path.absolute && names.equals(path.names)
+                && address.equals(path.address);
     }
 
     @Override
     public int hashCode() {
-        return Objects.hash(system, names, absolute, tail);
+        return Objects.hash(system, names, absolute, address);
     }
 
     @Override

@@ -69,7 +69,7 @@ public final class EdtPathFactory extends FileSystemPathFactory {
     private static Path mounted(Place place, Settings settings) {
         for (Map.Entry<String, Path> mount : settings.mounts.entrySet()) {
             Place at = Place.parse(mount.getKey(), java.util.Set.of(place.scheme));
-            if (at == null || !at.shownRoot().equals(place.shownRoot()) || !place.tail.isEmpty()) {
+            if (at == null || !at.shownRoot().equals(place.shownRoot()) || place.isAlone()) {
                 continue;
             }
             if (at.path.isEmpty() || place.path.equals(at.path)) {

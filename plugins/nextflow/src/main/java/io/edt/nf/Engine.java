@@ -44,6 +44,7 @@ final class Engine {
 
     /** A mistake in the configuration is none of a file: Nextflow must not take it for one that is missing. */
     private static long opened(Fields settings) {
+        Native.load();
         try {
             return Native.open(settings.bytes());
         } catch (EdtException error) {

@@ -3,19 +3,26 @@ package io.edt.nf;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.nio.file.StandardCopyOption;
-import java.util.ArrayList;
-import java.util.List;
 import java.util.Locale;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /** The natives. A block of bytes is a list of {@link Fields}; a place is a root and a path below it. */
 final class Native {
     /** How many numbers `await` fills. */
     static final int PROGRESS = 7;
+
+    private static final String OTHERS = "build the plugin where all of them can be built, with `make nextflow`, or set the system property "
+            + "`edt.library` to the path of one: NXF_OPTS=-Dedt.library=/path/to/" + System.mapLibraryName("edt_jni");
+
+    private static boolean loaded;
 
     private Native() {}
 
@@ -58,25 +65,26 @@ final class Native {
      */
     static native byte[] finish(long transfer) throws EdtException;
 
-    static {
-        load();
-    }
-
-    private static void load() {
-        List<Path> candidates = candidates();
-        for (Path candidate : candidates) {
-            if (Files.isRegularFile(candidate)) {
-                load(candidate);
-                return;
-            }
+    /** Loads the library for this machine, once. Nextflow shows what an exception says, where it hides most errors of a class. */
+    static synchronized void load() {
+        if (!loaded) {
+            load(library());
+            loaded = true;
         }
-        throw new UnsatisfiedLinkError(
-                "the library of edt for this machine (" + platform() + ") is not in the plugin; looked for " + candidates
-                        + "; set the system property edt.library to the path of one (NXF_OPTS=-Dedt.library=/path/to/"
-                        + System.mapLibraryName("edt_jni") + ")");
     }
 
     private static void load(Path library) {
+        try {
+            loadOrCopy(library);
+        } catch (UnsatisfiedLinkError error) {
+            throw new IllegalStateException(
+                    "could not load the library of edt: " + error.getMessage() + " (hint: this machine is " + platform()
+                            + "; a library for another one, or for a newer C library, does not fit; " + OTHERS + ")",
+                    error);
+        }
+    }
+
+    private static void loadOrCopy(Path library) {
         try {
             System.load(library.toString());
         } catch (UnsatisfiedLinkError error) {
@@ -99,24 +107,37 @@ final class Native {
         }
     }
 
-    private static List<Path> candidates() {
-        List<Path> found = new ArrayList<>();
+    private static Path library() {
         String given = System.getProperty("edt.library");
-        if (given != null) {
-            found.add(Paths.get(given).toAbsolutePath());
-            return found;
+        Path natives = natives();
+        if (given == null && natives == null) {
+            throw new IllegalStateException("could not find the folder of the plugin nf-edt (hint: " + OTHERS + ")");
         }
-        Path classes = classes();
-        if (classes != null) {
-            found.add(classes.resolveSibling("native").resolve(platform()).resolve(System.mapLibraryName("edt_jni")));
+        Path library = given == null
+                ? natives.resolve(platform()).resolve(System.mapLibraryName("edt_jni"))
+                : Paths.get(given).toAbsolutePath();
+        if (!Files.isRegularFile(library)) {
+            String others = given == null ? "; the plugin was built for " + built(natives) : "";
+            throw new IllegalStateException(
+                    "could not find the library of edt for this machine, " + platform() + ", at " + library + others + " (hint: " + OTHERS + ")");
         }
-        return found;
+        return library;
     }
 
-    /** The folder of the plugin's classes: pf4j leads to it through a link in the launch directory. */
-    private static Path classes() {
+    /** The machines that the plugin has libraries for. */
+    private static String built(Path natives) {
+        try (Stream<Path> found = Files.list(natives)) {
+            return found.map(path -> path.getFileName().toString()).sorted().collect(Collectors.joining(", "));
+        } catch (IOException error) {
+            return "none";
+        }
+    }
+
+    /** Beside the plugin's classes: pf4j leads to them through a link in the launch directory. */
+    private static Path natives() {
         try {
-            return Paths.get(Native.class.getProtectionDomain().getCodeSource().getLocation().toURI()).toRealPath();
+            Path classes = Paths.get(Native.class.getProtectionDomain().getCodeSource().getLocation().toURI()).toRealPath();
+            return classes.resolveSibling("native");
         } catch (Exception error) {
             return null;
         }
@@ -127,14 +148,14 @@ final class Native {
         String machine = System.getProperty("os.arch").toLowerCase(Locale.ROOT);
         String processor = machine.equals("amd64") ? "x86_64" : machine.equals("arm64") ? "aarch64" : machine;
         String name = system.contains("mac") ? "macos" : system.contains("win") ? "windows" : "linux";
-        return name + "-" + processor + (name.equals("linux") && isMusl() ? "-musl" : "");
+        return name + "-" + processor + (name.equals("linux") && isMusl(Paths.get("/proc/self/maps")) ? "-musl" : "");
     }
 
-    private static boolean isMusl() {
-        try (var found = Files.newDirectoryStream(Paths.get("/lib"), "ld-musl-*")) {
-            return found.iterator().hasNext() && !Files.exists(Paths.get("/lib64/ld-linux-x86-64.so.2"))
-                    && !Files.exists(Paths.get("/lib/ld-linux-aarch64.so.1"));
-        } catch (IOException error) {
+    /** Whether the C library of a process is musl, by its table of memory (`/proc/self/maps`): systems may have the loaders of both. */
+    static boolean isMusl(Path maps) {
+        try (Stream<String> lines = Files.lines(maps, StandardCharsets.ISO_8859_1)) {
+            return lines.anyMatch(line -> line.contains("/ld-musl-"));
+        } catch (IOException | UncheckedIOException error) {
             return false;
         }
     }

@@ -21,14 +21,14 @@ final class Place {
     final String authority;
     /** Names joined by slashes, without one at the begin or end. */
     final String path;
-    /** The query of a web address with its `?`, or nothing. */
-    final String tail;
+    /** A web address behind its authority, as it was written, if the path does not tell it: with its query, if it has one; else null. */
+    private final String written;
 
-    private Place(String scheme, String authority, String path, String tail) {
+    private Place(String scheme, String authority, String path, String written) {
         this.scheme = scheme;
         this.authority = authority;
         this.path = path;
-        this.tail = tail;
+        this.written = written;
     }
 
     /** Takes a URL apart; null if edt does not claim it. `foreign` are the schemes of others that it may claim. */
@@ -53,40 +53,50 @@ final class Place {
         if (core(scheme).startsWith("edt") && authority.endsWith(":7632")) {
             authority = authority.substring(0, authority.length() - 5);
         }
-        if (isWeb(core(scheme)) && (path.contains("//") || path.toLowerCase(Locale.ROOT).contains("%2f"))) {
-            return notAsWritten(scheme, url, foreign);
-        }
-        boolean asWritten = KEYS.contains(core(scheme));
-        return new Place(scheme, authority, names(asWritten ? path : decoded(path), url), tail);
+        String names = names(KEYS.contains(core(scheme)) ? path : decoded(path), url);
+        boolean alone = isWeb(core(scheme)) && (!tail.isEmpty() || saysMore(path));
+        return new Place(scheme, authority, names, alone ? kept(path, names) + tail : null);
     }
 
-    /** The names of a path cannot tell such an address: whoever else stages the scheme takes it. */
-    private static Place notAsWritten(String scheme, String url, Set<String> foreign) {
-        if (foreign.contains(scheme)) {
-            return null;
+    /** Whether web servers may tell a path from its names: by slashes in them or without one between, or by what S3 takes for a space. */
+    private static boolean saysMore(String path) {
+        boolean slashes = path.startsWith("/") || path.contains("//") || path.toLowerCase(Locale.ROOT).contains("%2f");
+        return slashes || path.indexOf('+') >= 0 || path.indexOf(';') >= 0;
+    }
+
+    /** A path as it was written, with what cannot stand in a URL encoded; one that goes up is told by its names. */
+    private static String kept(String path, String names) {
+        for (String name : path.split("/")) {
+            if (decoded(name).equals(".") || decoded(name).equals("..")) {
+                return encoded(names, "");
+            }
         }
-        throw new IllegalArgumentException(
-                "could not use `" + url + "`: edt cannot ask for a path with `//` or `%2F` in it; write it without edt+ in front");
+        return encoded(path.replaceAll("%(?![0-9A-Fa-f]{2})", "%25"), "%");
     }
 
     /** A place at the same root. */
     Place at(String path) {
-        return new Place(scheme, authority, path, "");
+        return new Place(scheme, authority, path, null);
     }
 
-    /** What edt opens: the root, or all of a web address with a query. */
+    /** Whether it is one web address that its path does not tell. */
+    boolean isAlone() {
+        return written != null;
+    }
+
+    /** What edt opens: the root, or a whole address that is alone. */
     String root() {
-        return core(scheme) + "://" + authority + "/" + (tail.isEmpty() ? "" : written("") + tail);
+        return core(scheme) + "://" + authority + "/" + (isAlone() ? written : "");
     }
 
     /** The path below what edt opens. */
     String below() {
-        return tail.isEmpty() ? path : "";
+        return isAlone() ? "" : path;
     }
 
     /** The URL as edt takes it. */
     String endpoint() {
-        return core(scheme) + "://" + authority + "/" + written("") + tail;
+        return core(scheme) + "://" + authority + "/" + behind("");
     }
 
     /** The root as the user writes it. */
@@ -96,12 +106,12 @@ final class Place {
 
     /** The URL as the user writes it. */
     String url() {
-        return shownRoot() + "/" + written(isWeb() ? "" : PATTERNS) + tail;
+        return shownRoot() + "/" + behind(isWeb() ? "" : PATTERNS);
     }
 
     /** The URL with all encoded that RFC 3986 wants to be. */
     String uri() {
-        return shownRoot() + "/" + encoded(path, "") + tail;
+        return shownRoot() + "/" + (isWeb() ? behind("") : encoded(path, ""));
     }
 
     /** The root and the path, as the natives take them. */
@@ -153,8 +163,16 @@ final class Place {
         return scheme.startsWith("edt+") ? scheme.substring(4) : scheme;
     }
 
-    private String written(String besides) {
-        return KEYS.contains(core(scheme)) ? path : encoded(path, besides);
+    /** What stands behind the authority. */
+    private String behind(String besides) {
+        if (isAlone()) {
+            return written;
+        }
+        if (KEYS.contains(core(scheme))) {
+            return path;
+        }
+        String encoded = encoded(path, besides);
+        return isWeb() ? encoded.replace("+", "%2B").replace(";", "%3B") : encoded;
     }
 
     private static String encoded(String text, String besides) {

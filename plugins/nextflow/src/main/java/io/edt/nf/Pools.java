@@ -50,11 +50,21 @@ final class Pools {
             field.setAccessible(true);
             Object pool = field.get(session.getFilePorter());
             if (pool instanceof ThreadPoolExecutor) {
-                ((ThreadPoolExecutor) pool).setMaximumPoolSize(transfers);
-                ((ThreadPoolExecutor) pool).setCorePoolSize(transfers);
+                resize((ThreadPoolExecutor) pool, transfers);
             }
         } catch (ReflectiveOperationException | RuntimeException error) {
             LOG.debug("Nextflow stages as many files at once as `threadPool.FileTransfer` says", error);
+        }
+    }
+
+    /** At no moment may there be more threads that stay than threads. */
+    private static void resize(ThreadPoolExecutor pool, int threads) {
+        if (threads < pool.getCorePoolSize()) {
+            pool.setCorePoolSize(threads);
+            pool.setMaximumPoolSize(threads);
+        } else {
+            pool.setMaximumPoolSize(threads);
+            pool.setCorePoolSize(threads);
         }
     }
 

@@ -77,7 +77,7 @@ final class Uploads {
         try {
             engine.change("directory", new Fields("directory", part.root(), part.below()).bytes());
             move(source, part, true, follows, "mirror");
-            engine.change("rename", new Fields("rename", place.root(), part.below(), place.below()).bytes());
+            rename(part, place);
         } catch (EdtException error) {
             if (!error.isTransient()) {
                 drop(part, error);
@@ -85,6 +85,23 @@ final class Uploads {
             throw error;
         } finally {
             engine.listings.forget(part);
+        }
+    }
+
+    /** Gives a directory its name. Where the answer is lost, it was done if there is nothing under the other name any more. */
+    private void rename(Place part, Place place) throws IOException {
+        for (int attempt = 0;; attempt++) {
+            try {
+                engine.change("rename", new Fields("rename", place.root(), part.below(), place.below()).bytes());
+                return;
+            } catch (EdtException error) {
+                if (!error.isTransient() || attempt >= engine.settings.retries || !engine.sleep(attempt)) {
+                    throw error;
+                }
+                if (engine.listings.fresh(part) == null) {
+                    return;
+                }
+            }
         }
     }
 

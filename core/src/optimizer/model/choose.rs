@@ -1,0 +1,173 @@
+//! The number of workers of which the highest utility is to be expected.
+
+use super::curve::{curves, worths};
+use super::fit::Fit;
+use super::losses::Losses;
+use crate::optimizer::setting::whole;
+use crate::optimizer::{Policy, utility};
+
+/// Up to so many workers every number is a candidate; beyond, numbers this factor apart.
+const FINE: u16 = 24;
+const COARSE: f64 = 1.06;
+
+/// Of all that promise nearly the highest utility the fewest are taken: this part of it.
+const NEARLY: f64 = 0.98;
+
+/// A number this little above the fewest is kept where it runs already: new streams cost more than it.
+const NEAR: f64 = 1.1;
+
+/// What is tried where fewer workers may be better, as a part of them, and how likely that has to be.
+const FEWER: f64 = 0.85;
+const DOUBT: f64 = 0.25;
+
+/// Hypotheses less likely than this are not asked.
+const UNLIKELY: f64 = 1e-6;
+
+/// What workers cost, and how many there may be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Price {
+    /// K of the utility [Falcon eq. 4].
+    pub(super) k: f64,
+    /// B of the utility, the weight of loss [Falcon eq. 4].
+    pub(super) loss_weight: f64,
+    /// Most workers.
+    pub(super) limit: u16,
+}
+
+impl Price {
+    /// The price by a policy, with a limit of its own: beyond so many streams none pays whatever it brings.
+    pub(super) fn of(policy: &Policy, limit: u16) -> Self {
+        let most = whole(utility::most_that_pay(policy.k));
+        Self { k: policy.k, loss_weight: policy.loss_weight, limit: limit.min(most).max(1) }
+    }
+}
+
+/// The best number of workers by what is believed. `current` run now; `enough` are bytes per second beyond which neighbours take nothing.
+pub(super) fn choose(fit: &Fit, losses: &Losses, price: &Price, current: u16, enough: Option<f64>) -> u16 {
+    let candidates = candidates(price.limit, current);
+    let expected = expected(fit, losses, price, &candidates, enough);
+    let best = expected.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    // Where loss costs more than anything brings, the best is below zero.
+    let nearly = if best > 0.0 { NEARLY * best } else { best };
+    let mut good = candidates.iter().zip(&expected).filter(|(_, utility)| **utility >= nearly).map(|(workers, _)| *workers);
+    let fewest = good.next().unwrap_or(1);
+    let stays = current >= fewest && f64::from(current) <= NEAR * f64::from(fewest) && good.any(|workers| workers == current);
+    if stays { current } else { fewest }
+}
+
+/// Fewer workers that may well be better than those that run, if there are any: it takes one interval to know.
+pub(super) fn fewer(fit: &Fit, losses: &Losses, price: &Price, current: u16) -> Option<u16> {
+    let tried = whole(FEWER * f64::from(current)).min(current.saturating_sub(1));
+    if tried == 0 {
+        return None;
+    }
+    let law = losses.law();
+    let utility = |workers: u16| {
+        let (worths, paid) = (worths(workers), price.k.powf(-f64::from(workers)));
+        move |index: usize| {
+            let load = f64::from(workers) / curves()[index].saturation;
+            worths[index] * (paid - price.loss_weight * law.at(load))
+        }
+    };
+    let (less, same) = (utility(tried), utility(current));
+    let doubt = fit.mean(|index| if less(index) > same(index) { 1.0 } else { 0.0 });
+    (doubt >= DOUBT).then_some(tried)
+}
+
+/// The expected utility of each candidate, as a share of the most that each hypothesis holds possible.
+fn expected(fit: &Fit, losses: &Losses, price: &Price, candidates: &[u16], enough: Option<f64>) -> Vec<f64> {
+    let most = enough.map_or(f64::INFINITY, f64::ln);
+    let law = losses.law();
+    let prices: Vec<f64> = candidates.iter().map(|workers| price.k.powf(-f64::from(*workers))).collect();
+    let worths: Vec<_> = candidates.iter().map(|workers| worths(*workers)).collect();
+    let mut sums = vec![0.0; candidates.len()];
+    let mut utilities = vec![0.0; candidates.len()];
+    for (index, (curve, belief)) in curves().iter().zip(&fit.belief).enumerate().filter(|(_, (_, belief))| **belief > UNLIKELY) {
+        // In units of what a worker moves alone, so that no scale is too large or too small.
+        let most = (most - fit.scales[index]).exp();
+        for (place, utility) in utilities.iter_mut().enumerate() {
+            let load = f64::from(candidates[place]) / curve.saturation;
+            *utility = worths[place][index].min(most) * (prices[place] - price.loss_weight * law.at(load));
+        }
+        let highest = utilities.iter().copied().fold(f64::NEG_INFINITY, f64::max).abs().max(f64::MIN_POSITIVE);
+        sums.iter_mut().zip(&utilities).for_each(|(sum, utility)| *sum += belief * utility / highest);
+    }
+    sums
+}
+
+fn candidates(limit: u16, current: u16) -> Vec<u16> {
+    let mut all: Vec<u16> = (1..=limit.min(FINE)).collect();
+    let mut next = f64::from(FINE) * COARSE;
+    while next < f64::from(limit) {
+        all.push(whole(next));
+        next *= COARSE;
+    }
+    all.extend([limit, current.clamp(1, limit)]);
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::optimizer::PolicyName;
+    use crate::optimizer::model::fit::{Bound, Point, first_noise};
+
+    const PRICE: Price = Price { k: 1.02, loss_weight: 10.0, limit: 50 };
+
+    fn fit(best: f64) -> Fit {
+        let rate = |n: f64| 1e6 * n.min(best);
+        let points: Vec<Point> = [1.0, 2.0, 4.0, 8.0, 10.0, 12.0, 16.0, 24.0, 32.0, 48.0, best]
+            .iter()
+            .map(|&n| Point::new(n, rate(n), Bound::Exact))
+            .collect();
+        Fit::of(&points, first_noise())
+    }
+
+    #[test]
+    fn where_the_path_is_known_the_choice_is_what_fills_it() {
+        for best in [1.0, 3.0, 10.0, 30.0] {
+            let chosen = f64::from(choose(&fit(best), &Losses::default(), &PRICE, 4, None));
+            assert!((chosen - best).abs() <= (0.1 * best).max(1.0), "{chosen} instead of {best}");
+        }
+    }
+
+    #[test]
+    fn no_more_are_chosen_than_what_neighbours_take_needs() {
+        let chosen = choose(&fit(30.0), &Losses::default(), &PRICE, 4, Some(6e6));
+        assert!((5..=7).contains(&chosen), "{chosen}");
+    }
+
+    #[test]
+    fn a_number_just_above_the_fewest_is_kept() {
+        let fit = fit(10.0);
+        let fewest = choose(&fit, &Losses::default(), &PRICE, 1, None);
+        assert_eq!(choose(&fit, &Losses::default(), &PRICE, fewest, None), fewest);
+        assert!(choose(&fit, &Losses::default(), &PRICE, 48, None) <= 11);
+    }
+
+    #[test]
+    fn loss_that_grows_with_streams_makes_them_fewer_and_base_loss_does_not() {
+        let (fit, mut base, mut congestion) = (fit(20.0), Losses::default(), Losses::default());
+        for n in [4.0, 10.0, 16.0, 24.0, 30.0, 40.0] {
+            base.observe(n, 20.0, Some(0.01));
+            congestion.observe(n, 20.0, Some(0.3 * (n / 20.0 - 1.0_f64).max(0.0)));
+        }
+        let free = choose(&fit, &Losses::default(), &PRICE, 1, None);
+        assert_eq!(choose(&fit, &base, &PRICE, 1, None), free);
+        assert!(choose(&fit, &congestion, &PRICE, 1, None) <= free);
+        // Even where all that is sent gets lost again, there is an answer.
+        (0..20).for_each(|_| base.observe(10.0, 20.0, Some(0.9)));
+        assert_eq!(choose(&fit, &base, &PRICE, 10, None), 1);
+    }
+
+    #[test]
+    fn the_limit_is_the_policys_and_that_of_what_pays() {
+        let policy = Policy::new(PolicyName::Fair, 1000);
+        assert_eq!(Price::of(&policy, 1000).limit, 50);
+        assert_eq!(Price::of(&policy, 8).limit, 8);
+        assert_eq!(candidates(1, 9), [1]);
+        assert_eq!(candidates(30, 27), [(1..=24).collect::<Vec<u16>>(), vec![25, 27, 29, 30]].concat());
+    }
+}

@@ -1,0 +1,262 @@
+//! What is believed of one stage, measurement by measurement: it notices when the path has changed, and remembers what it was like before.
+//!
+//! A measurement far from what was expected is held for an error. The second in a row, on the same side, is a change: all but the latest
+//! is forgotten, except what a worker moves alone, which capacities that come and go leave as it is. What was forgotten is kept aside, and
+//! comes back when it explains a surprise: paths return to what they were.
+
+use super::fit::{Bound, Fit, Point, first_noise};
+
+/// Measurements that are kept; of the most frequent setting the oldest goes first.
+const WINDOW: usize = 40;
+
+/// Standard deviations, and relative distance, from which on a measurement is a surprise; fewer of them where only the history expected
+/// something else.
+const SURPRISE: (f64, f64) = (3.0, 0.1);
+const DOUBT: f64 = 2.0;
+
+/// Measurements after which what the history told counts as confirmed.
+const CONFIRMED: u32 = 3;
+
+/// What is known of a worker alone from before a change counts as this part of a measurement.
+const HEARSAY: f64 = 0.5;
+
+/// How far a measurement may be from what an earlier state of the path says, in standard deviations and relatively.
+const FAMILIAR: (f64, f64) = (2.0, 0.05);
+
+/// How old measurements may be, in intervals, that a probe relies on.
+const RECENT: i32 = 3;
+
+/// What a measurement said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum News {
+    /// What was expected, or nothing was.
+    Expected,
+    /// Much less or much more than expected, for the first time.
+    Surprise(Side),
+    /// The path has changed.
+    Changed,
+    /// The path is what it was before its last change.
+    Returned,
+    /// The path is not what the history tells.
+    Forgotten,
+}
+
+/// On which side of what was expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Less,
+    More,
+}
+
+/// What is believed of one stage.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Filter {
+    points: Vec<Point>,
+    /// Measurements from before the last change.
+    former: Vec<Point>,
+    fit: Option<Fit>,
+    /// The side of the last surprise, if the last measurement was one.
+    surprised: Option<Side>,
+    /// How many measurements are still to come until the history counts as confirmed.
+    unconfirmed: u32,
+}
+
+impl Filter {
+    /// What is believed; `None` before anything was measured.
+    pub(super) fn fit(&self) -> Option<&Fit> {
+        self.fit.as_ref()
+    }
+
+    /// Whether anything was measured that the stage itself limited.
+    pub(super) fn is_informed(&self) -> bool {
+        self.points.iter().any(|point| point.bound == Bound::Exact)
+    }
+
+    /// Takes over what the history tells, at least one measurement.
+    pub(super) fn remember(&mut self, points: Vec<Point>) {
+        self.points = points;
+        self.unconfirmed = CONFIRMED;
+        self.learn();
+    }
+
+    /// The same measurements of a stage that has this part of the workers.
+    pub(super) fn scaled(&self, part: f64, bound: Bound) -> Self {
+        let points = self.points.iter().map(|point| point.scaled(part, bound)).collect();
+        let mut filter = Self { points, ..Self::default() };
+        if !filter.points.is_empty() {
+            filter.learn();
+        }
+        filter
+    }
+
+    /// Takes a measurement; `probed` is where a probe for more capacity began.
+    pub(super) fn observe(&mut self, new: Point, probed: Option<f64>) -> News {
+        self.points.iter_mut().chain(&mut self.former).for_each(|point| point.age = point.age.saturating_add(1));
+        let news = self.judge(&new, probed);
+        match news {
+            News::Expected | News::Surprise(_) => {}
+            News::Returned => std::mem::swap(&mut self.points, &mut self.former),
+            News::Changed => {
+                let kept = self.since_change(probed.filter(|_| self.surprised.is_none()));
+                self.former = std::mem::replace(&mut self.points, kept);
+            }
+            News::Forgotten => self.points = self.alone().into_iter().collect(),
+        }
+        self.surprised = match news {
+            News::Surprise(side) => Some(side),
+            _ => None,
+        };
+        self.unconfirmed = if news == News::Forgotten { 0 } else { self.unconfirmed.saturating_sub(1) };
+        self.points.push(new);
+        self.thin();
+        self.learn();
+        news
+    }
+
+    fn judge(&self, new: &Point, probed: Option<f64>) -> News {
+        let Some(fit) = &self.fit else { return News::Expected };
+        let (mean, deviation) = fit.predict(new.workers);
+        let error = new.rate - mean;
+        let limit = if self.unconfirmed > 0 { DOUBT } else { SURPRISE.0 };
+        let side = if error < 0.0 { Side::Less } else { Side::More };
+        let explained = new.bound == Bound::AtLeast && side == Side::Less;
+        let telling = self.unconfirmed > 0 || self.points.len() >= 2;
+        if !telling || explained || error.abs() <= (limit * deviation).max(SURPRISE.1) {
+            return News::Expected;
+        }
+        if self.unconfirmed > 0 {
+            return News::Forgotten;
+        }
+        if self.is_familiar(new, fit.noise) {
+            return News::Returned;
+        }
+        let again = self.surprised == Some(side);
+        // Noise brings less as often as more; what a probe was sent for is believed at once.
+        let found = probed.is_some() && side == Side::More;
+        if again || found { News::Changed } else { News::Surprise(side) }
+    }
+
+    /// Whether the state before the last change explains a measurement.
+    fn is_familiar(&self, new: &Point, noise: f64) -> bool {
+        if self.former.is_empty() {
+            return false;
+        }
+        let (mean, deviation) = Fit::of(&self.former, noise).predict(new.workers);
+        (new.rate - mean).abs() < (FAMILIAR.0 * deviation).max(FAMILIAR.1)
+    }
+
+    /// What still holds after a change: what a worker moves alone, and the first surprise, or where the probe began what was measured there.
+    fn since_change(&self, probed: Option<f64>) -> Vec<Point> {
+        let holds = |point: &&Point| match probed {
+            Some(workers) => point.age <= RECENT && (point.workers - workers).abs() < 1.0,
+            None => point.age <= 1,
+        };
+        self.alone().into_iter().chain(self.points.iter().filter(holds).cloned()).collect()
+    }
+
+    /// What is believed of a worker alone, as a part of a measurement with so few that they do not fill the stage.
+    fn alone(&self) -> Option<Point> {
+        let fit = self.fit.as_ref()?;
+        let workers = (fit.saturation() / 2.0).min(1.0);
+        Some(Point::new(workers, workers * fit.worker_rate(), Bound::Exact).weighing(HEARSAY))
+    }
+
+    /// Makes room for the next measurement.
+    fn thin(&mut self) {
+        if self.points.len() <= WINDOW {
+            return;
+        }
+        let alike = |one: &Point, other: &Point| (one.workers / other.workers).ln().abs() < 0.05;
+        let crowd = |one: &Point| self.points.iter().filter(|other| alike(one, other)).count();
+        let fullest = self.points.iter().map(crowd).max().unwrap_or(0);
+        let oldest =
+            self.points.iter().enumerate().filter(|(_, point)| crowd(point) == fullest).max_by_key(|(_, point)| point.age);
+        if let Some(index) = oldest.map(|(index, _)| index) {
+            self.points.remove(index);
+        }
+    }
+
+    fn learn(&mut self) {
+        let noise = self.fit.as_ref().map_or_else(first_noise, |fit| fit.noise);
+        self.fit = Some(Fit::of(&self.points, noise));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taught(rates: &[(f64, f64)]) -> Filter {
+        let mut filter = Filter::default();
+        for &(workers, rate) in rates {
+            assert_eq!(see(&mut filter, workers, rate), News::Expected, "{workers} {rate}");
+        }
+        filter
+    }
+
+    fn see(filter: &mut Filter, workers: f64, rate: f64) -> News {
+        filter.observe(Point::new(workers, rate, Bound::Exact), None)
+    }
+
+    /// Ten workers fill it.
+    fn settled() -> Filter {
+        taught(&[(4.0, 40.0), (12.0, 100.0), (10.0, 100.0), (10.0, 100.0), (10.0, 100.0)])
+    }
+
+    #[test]
+    fn one_surprise_is_an_error_and_two_on_one_side_are_a_change() {
+        let mut filter = settled();
+        assert_eq!(see(&mut filter, 10.0, 50.0), News::Surprise(Side::Less));
+        assert_eq!(see(&mut filter, 10.0, 100.0), News::Expected);
+        assert_eq!(see(&mut filter, 10.0, 50.0), News::Surprise(Side::Less));
+        assert_eq!(see(&mut filter, 10.0, 50.0), News::Changed);
+        let fit = filter.fit().unwrap();
+        assert!((fit.worker_rate() / 10.0 - 1.0).abs() < 0.1, "{}", fit.worker_rate());
+        assert!((4.5..6.0).contains(&fit.saturation()), "{}", fit.saturation());
+    }
+
+    #[test]
+    fn a_path_that_is_again_what_it_was_is_known_at_once() {
+        let mut filter = settled();
+        see(&mut filter, 10.0, 50.0);
+        see(&mut filter, 10.0, 50.0);
+        (0..4).for_each(|_| _ = see(&mut filter, 6.0, 50.0));
+        assert_eq!(see(&mut filter, 8.0, 80.0), News::Returned);
+        assert!((9.0..11.0).contains(&filter.fit().unwrap().saturation()));
+    }
+
+    #[test]
+    fn what_a_probe_finds_is_believed_at_once() {
+        let mut filter = settled();
+        (0..4).for_each(|_| _ = see(&mut filter, 13.0, 100.0));
+        let found = Point::new(13.0, 130.0, Bound::Exact);
+        assert_eq!(filter.observe(found, Some(10.0)), News::Changed);
+        let (mean, _) = filter.fit().unwrap().predict(13.0);
+        assert!((mean.exp() / 130.0 - 1.0).abs() < 0.1, "{}", mean.exp());
+    }
+
+    #[test]
+    fn a_wrong_memory_is_gone_after_one_measurement() {
+        let mut filter = Filter::default();
+        filter.remember((10..20).map(|n| Point::new(f64::from(n), 10.0 * f64::from(n), Bound::Exact).weighing(0.1)).collect());
+        assert!(filter.fit().unwrap().saturation() > 20.0);
+        assert_eq!(see(&mut filter, 20.0, 40.0), News::Forgotten);
+        assert!(filter.fit().unwrap().saturation() < 6.0, "{}", filter.fit().unwrap().saturation());
+    }
+
+    #[test]
+    fn of_many_measurements_the_rare_settings_stay() {
+        let mut filter = settled();
+        (0..100).for_each(|_| _ = see(&mut filter, 10.0, 100.0));
+        assert_eq!(filter.points.len(), WINDOW);
+        assert!(filter.points.iter().any(|point| point.workers < 5.0));
+    }
+
+    #[test]
+    fn a_stage_that_waited_surprises_nobody_by_moving_less() {
+        let mut filter = settled();
+        let waited = |rate| Point::new(10.0, rate, Bound::AtLeast);
+        assert_eq!(filter.observe(waited(20.0), None), News::Expected);
+        assert_eq!(filter.observe(waited(200.0), None), News::Surprise(Side::More));
+    }
+}

@@ -1,0 +1,173 @@
+//! The model-based controller: what is believed of the path decides, and each measurement corrects it. It needs no training.
+//!
+//! A few hundred hypotheses say how throughput grows with streams: how many fill the path, how sharp the knee is, what too many cost. Bayes'
+//! rule weighs them by what was measured, and the streams with the highest expected utility [Falcon eq. 4] run next; of those within 2 % of
+//! it the fewest. The scale of a curve follows from the measurements, so that 1 Mbit/s and 400 Gbit/s are one problem. This is the design
+//! of the Bayesian filters that compared well with trained agents in our feasibility study, with these rules besides:
+//!
+//! - A first surprise is measured again, a second is a change; a state of the path that returns is known again (`filter`).
+//! - While all is quiet, a probe looks upwards now and then: capacity that grows in silence shows itself to nobody below it (`probe`).
+//! - Streams that would only take from others' share are not worth having (`curve`).
+//! - Streams also read and write, unless storage limits; then each stage has its own filter and its own workers (`apart`).
+
+use super::setting::whole;
+use super::{Decision, Observation, Optimizer, PerStage, Policy, Setup, utility};
+use crate::error::Result;
+
+mod apart;
+mod choose;
+mod curve;
+mod filter;
+mod fit;
+mod losses;
+mod memory;
+mod probe;
+mod stage;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+use apart::{Apart, limiting};
+use choose::Price;
+use fit::Bound;
+use memory::Memory;
+use stage::{Seen, Stage};
+
+/// Streams to begin with, by the round trip time in seconds from which on: over long paths streams are often held to a share, and intervals
+/// are long, so that the way up from few costs more than a few too many.
+const FIRST: [(f64, u16); 3] = [(0.0, 4), (0.005, 8), (0.1, 12)];
+
+/// The first decision goes no further than so many times what the history has tried.
+const BEYOND_MEMORY: u16 = 2;
+
+/// Intervals in a row in which storage has to limit before it gets workers of its own.
+const STRAINED: u32 = 2;
+
+/// Intervals before that is tried again where it was in vain; each further time doubles them.
+const WAIT: u32 = 50;
+
+/// Decides by what it believes of the path.
+pub struct Model {
+    first: u16,
+    memory: Option<Memory>,
+    network: Stage,
+    apart: Option<Apart>,
+    /// Intervals in a row in which storage limited.
+    strained: u32,
+    /// Intervals until the stages may be parted, and how many there will be after the next attempt in vain.
+    wait: u32,
+    again: u32,
+    /// The utility of the last intervals.
+    lately: f64,
+    last: PerStage<u16>,
+}
+
+impl Model {
+    /// Knows the round trip time, and what past transfers over the same path tell.
+    pub fn new(setup: &Setup<'_>) -> Self {
+        let rtt_s = setup.rtt.unwrap_or_default().as_secs_f64();
+        let first = FIRST.iter().rev().find(|(from, _)| rtt_s >= *from).map_or(FIRST[0].1, |(_, streams)| *streams);
+        Self {
+            first,
+            memory: Some(Memory::of(setup.history, setup.rtt)),
+            network: Stage::new("streams"),
+            apart: None,
+            strained: 0,
+            wait: 0,
+            again: WAIT,
+            lately: 0.0,
+            last: PerStage::all(1),
+        }
+    }
+
+    fn answer(&mut self, concurrency: PerStage<u16>, policy: &Policy, reason: String) -> Decision {
+        let within = |wanted: u16, limit: u16| wanted.clamp(1, limit.max(1));
+        let limit = policy.limit;
+        self.last = PerStage {
+            read: within(concurrency.read, limit.read),
+            network: within(concurrency.network, limit.network),
+            write: within(concurrency.write, limit.write),
+        };
+        Decision { concurrency: self.last, ..Decision::uniform(1, reason) }
+    }
+
+    /// One number of workers for all stages: streams that also read and write.
+    fn together(&mut self, observation: &Observation) -> Decision {
+        let policy = &observation.policy;
+        let workers = running(observation);
+        let rate = utility::arrived(observation);
+        self.network.observe(&Seen { ran: workers, working: workers, rate, loss: observation.loss, bound: Bound::Exact });
+        let now = utility::of(observation);
+        self.lately = if self.lately == 0.0 { now } else { f64::midpoint(self.lately, now) };
+        self.wait = self.wait.saturating_sub(1);
+        let limit = limiting(observation).filter(|_| self.wait == 0);
+        self.strained = limit.map_or(0, |_| self.strained + 1);
+        if let Some(limit) = limit.filter(|_| self.strained >= STRAINED) {
+            self.apart = Some(Apart::new(&mut self.network, limit, observation, self.lately));
+            return self.apart(observation);
+        }
+        let next = self.network.decide(&Price::of(policy, policy.limit.network), None);
+        self.answer(PerStage::all(next.workers), policy, next.reason)
+    }
+
+    /// Workers for each stage.
+    fn apart(&mut self, observation: &Observation) -> Decision {
+        let policy = &observation.policy;
+        let Some(apart) = &mut self.apart else { return self.answer(self.last, policy, "staying".to_owned()) };
+        let (concurrency, reason) = apart.decide(&mut self.network, policy);
+        if apart.is_over() {
+            (self.apart, self.strained, self.lately) = (None, 0, 0.0);
+        }
+        self.answer(concurrency, policy, reason)
+    }
+
+    /// Makes the stages one again where workers of their own brought nothing.
+    fn give_up(&mut self, observation: &Observation) -> Decision {
+        let streams = whole(running(observation));
+        (self.apart, self.strained, self.lately) = (None, 0, 0.0);
+        (self.wait, self.again) = (self.again, self.again.saturating_mul(2));
+        self.network = Stage::new("streams");
+        let reason = format!("readers and writers of their own moved no more: {streams} streams read and write again");
+        self.answer(PerStage::all(streams), &observation.policy, reason)
+    }
+}
+
+/// Streams that ran, averaged over the interval.
+fn running(observation: &Observation) -> f64 {
+    let workers = observation.workers.network;
+    if workers.is_finite() && workers > 0.0 { workers } else { f64::from(observation.applied.concurrency.network.max(1)) }
+}
+
+impl Optimizer for Model {
+    fn name(&self) -> &'static str {
+        "model"
+    }
+
+    fn start(&mut self, policy: &Policy) -> Decision {
+        let price = Price::of(policy, policy.limit.network);
+        if let Some(Memory { points, most }) = self.memory.take() {
+            let known = points.len();
+            if let Some(best) = self.network.remember(points, &price) {
+                let streams = best.min(most.saturating_mul(BEYOND_MEMORY));
+                let reason = format!("start: {streams} streams are best by {known} stretches of past transfers");
+                return self.answer(PerStage::all(streams), policy, reason);
+            }
+        }
+        let streams = self.first.min(price.limit);
+        self.answer(PerStage::all(streams), policy, format!("start: {streams} streams, nothing is known of the path"))
+    }
+
+    fn decide(&mut self, observation: &Observation) -> Result<Decision> {
+        let rate = utility::arrived(observation);
+        if !rate.is_finite() || rate <= 0.0 {
+            return Ok(self.answer(self.last, &observation.policy, "nothing arrived: staying".to_owned()));
+        }
+        let Some(apart) = &mut self.apart else { return Ok(self.together(observation)) };
+        apart.observe(&mut self.network, observation);
+        if apart.is_in_vain() {
+            return Ok(self.give_up(observation));
+        }
+        Ok(self.apart(observation))
+    }
+}

@@ -1,0 +1,143 @@
+//! Looks upwards while all is quiet: capacity that grows in silence shows itself to nobody who stays below it.
+
+use super::choose::Price;
+use crate::optimizer::setting::whole;
+
+/// What a probe multiplies the workers by.
+const FACTOR: f64 = 1.3;
+
+/// Quiet intervals before a probe: at first, and after a change, which may prove to be none.
+const FIRST: f64 = 8.0;
+const SOON: f64 = 2.0;
+
+/// What each probe in vain multiplies them by, up to the most: where measurements are exact, and where noise hides what a probe finds.
+const BACK_OFF: f64 = 1.5;
+const MOST: (f64, f64) = (8.0, 40.0);
+
+/// The noise from which on it does.
+const NOISY: f64 = 0.08;
+
+/// Growth by which a decision is a look upwards itself.
+const GROWTH: f64 = 1.1;
+
+/// Intervals without a change of the workers before a look below, at first and at most; each doubles them.
+const BELOW: (u32, u32) = (2, 32);
+
+/// When to probe, and from where.
+#[derive(Debug, Clone)]
+pub(super) struct Probe {
+    quiet: f64,
+    gap: f64,
+    from: Option<u16>,
+    /// The same for looks below.
+    steady: u32,
+    rest: u32,
+}
+
+impl Default for Probe {
+    fn default() -> Self {
+        Self { quiet: 0.0, gap: FIRST, from: None, steady: 0, rest: BELOW.0 }
+    }
+}
+
+impl Probe {
+    /// Ends the probe that goes on, if any; answers from how many workers it began.
+    pub(super) fn end(&mut self) -> Option<u16> {
+        let from = self.from.take();
+        if from.is_some() {
+            self.quiet = 0.0;
+        }
+        from
+    }
+
+    /// Takes note of a probe that found nothing.
+    pub(super) fn failed(&mut self, noise: f64) {
+        let most = if noise < NOISY { MOST.0 } else { MOST.1 };
+        self.gap = (BACK_OFF * self.gap).min(most);
+    }
+
+    /// Probes soon, as after a change.
+    pub(super) fn hasten(&mut self) {
+        (self.gap, self.quiet) = (SOON, 0.0);
+        (self.rest, self.steady) = (BELOW.0, 0);
+    }
+
+    /// Counts an interval after which as many workers run on, or others; answers whether it is time to see if fewer do as well.
+    pub(super) fn may_look_below(&mut self, stays: bool) -> bool {
+        self.steady = if stays { self.steady.saturating_add(1) } else { 0 };
+        self.steady >= self.rest
+    }
+
+    /// Takes note of a look below.
+    pub(super) fn looked_below(&mut self) {
+        (self.rest, self.steady) = ((self.rest * 2).min(BELOW.1), 0);
+    }
+
+    /// Counts an interval after which there are `next` workers, where lately there were up to `highest`; answers what to try instead, if it
+    /// is time, and if as many more would pay if they brought as much as the others.
+    pub(super) fn due(&mut self, highest: u16, next: u16, price: &Price) -> Option<u16> {
+        let grows = f64::from(next) > GROWTH * f64::from(highest);
+        self.quiet = if grows { 0.0 } else { self.quiet + 1.0 };
+        let tried = whole(FACTOR * f64::from(next)).max(next.saturating_add(1)).min(price.limit);
+        let more = f64::from(tried) / f64::from(next.max(1));
+        let pays = more.ln() > f64::from(tried.saturating_sub(next)) * price.k.ln();
+        if self.quiet < self.gap || tried <= next || !pays {
+            return None;
+        }
+        (self.quiet, self.from) = (0.0, Some(next));
+        Some(tried)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRICE: Price = Price { k: 1.02, loss_weight: 10.0, limit: 50 };
+
+    fn waits(probe: &mut Probe, workers: u16) -> usize {
+        (1..1000).find(|_| probe.due(workers, workers, &PRICE).is_some()).unwrap_or(0)
+    }
+
+    #[test]
+    fn probes_in_vain_come_less_often_up_to_a_limit_and_soon_after_a_change() {
+        let mut probe = Probe::default();
+        assert_eq!(waits(&mut probe, 10), 8);
+        for (noise, expected) in [(0.02, 8), (0.2, 12), (0.2, 18), (0.2, 27), (0.2, 40), (0.2, 40)] {
+            assert_eq!(probe.end(), Some(10));
+            probe.failed(noise);
+            assert_eq!(waits(&mut probe, 10), expected);
+        }
+        assert_eq!((probe.end(), probe.end()), (Some(10), None));
+        probe.hasten();
+        assert_eq!(waits(&mut probe, 10), 2);
+    }
+
+    #[test]
+    fn growth_is_a_probe_itself() {
+        let mut probe = Probe::default();
+        (0..7).for_each(|_| assert_eq!(probe.due(10, 10, &PRICE), None));
+        assert_eq!(probe.due(10, 20, &PRICE), None);
+        assert_eq!(waits(&mut probe, 20), 8);
+    }
+
+    #[test]
+    fn looks_below_come_after_steady_intervals_and_ever_less_often() {
+        let mut probe = Probe::default();
+        assert!(!probe.may_look_below(true) && !probe.may_look_below(false) && !probe.may_look_below(true));
+        assert!(probe.may_look_below(true));
+        probe.looked_below();
+        assert_eq!((1..100).find(|_| probe.may_look_below(true)), Some(4));
+    }
+
+    #[test]
+    fn a_probe_is_a_third_more_and_at_least_one() {
+        let tried = |workers, price: &Price| {
+            let mut probe = Probe::default();
+            (0..20).find_map(|_| probe.due(workers, workers, price))
+        };
+        assert_eq!([10, 1, 30].map(|workers| tried(workers, &PRICE)), [Some(13), Some(2), Some(39)]);
+        assert_eq!(tried(50, &PRICE), None, "at the limit");
+        assert_eq!(tried(20, &Price { k: 1.1, ..PRICE }), None, "where no more pay");
+    }
+}

@@ -1,0 +1,253 @@
+//! One stage: from what its workers moved to how many there shall be, and why.
+
+use super::choose::{Price, choose, fewer};
+use super::filter::{Filter, News, Side};
+use super::fit::{Bound, Fit, Point};
+use super::losses::Losses;
+use super::probe::Probe;
+use crate::optimizer::setting::whole;
+use crate::report::human_rate;
+
+/// Most that the number of workers grows or shrinks by in one decision, as the guard has it.
+const BOUND: u16 = 4;
+
+/// The part of proportional growth that a probe has to bring to be followed.
+const ENOUGH_GAIN: f64 = 0.5;
+
+/// Growth up to which the workers of an interval count as those of the one before.
+const SETTLED: f64 = 1.1;
+
+/// What is left of the workers of a stage that has only ever waited.
+const IDLE: f64 = 0.8;
+
+/// What was seen of a stage in one interval.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seen {
+    /// Workers that there were.
+    pub(super) ran: f64,
+    /// Workers that worked, waiting not counted.
+    pub(super) working: f64,
+    /// Bytes per second; positive.
+    pub(super) rate: f64,
+    /// Lost share of what was sent, where the system tells.
+    pub(super) loss: Option<f64>,
+    /// Whether they are what the stage can move.
+    pub(super) bound: Bound,
+}
+
+/// How many workers there shall be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Next {
+    pub(super) workers: u16,
+    /// Why, for people.
+    pub(super) reason: String,
+}
+
+/// A stage that is tuned.
+#[derive(Debug, Clone)]
+pub(super) struct Stage {
+    filter: Filter,
+    losses: Losses,
+    probe: Probe,
+    /// What its workers are called, in the plural.
+    workers: &'static str,
+    /// Workers of the last interval, and of the one before it.
+    ran: u16,
+    before: u16,
+    news: News,
+    /// Where the probe began that was measured last.
+    probed: Option<u16>,
+    /// The last measured rate, as a share of what was expected.
+    achieved: f64,
+}
+
+impl Stage {
+    /// A stage of which nothing is known, and what its workers are called.
+    pub(super) fn new(workers: &'static str) -> Self {
+        Self {
+            filter: Filter::default(),
+            losses: Losses::default(),
+            probe: Probe::default(),
+            workers,
+            ran: 0,
+            before: 0,
+            news: News::Expected,
+            probed: None,
+            achieved: 1.0,
+        }
+    }
+
+    /// Takes over what the history tells, and answers how many workers are best by it.
+    pub(super) fn remember(&mut self, points: Vec<Point>, price: &Price) -> Option<u16> {
+        if points.is_empty() {
+            return None;
+        }
+        self.filter.remember(points);
+        // The path may have become a better one since.
+        self.probe.hasten();
+        self.filter.fit().map(|fit| choose(fit, &self.losses, price, 1, None))
+    }
+
+    /// A stage of as many workers as this, of which the same throughput takes only a part of their time.
+    pub(super) fn told_of(&self, workers: &'static str, part: f64, bound: Bound) -> Self {
+        Self { filter: self.filter.scaled(part, bound), ran: self.ran, ..Self::new(workers) }
+    }
+
+    /// Takes what was seen.
+    pub(super) fn observe(&mut self, seen: &Seen) {
+        (self.before, self.ran) = (self.ran, whole(seen.ran));
+        let expected = self.filter.fit().map(|fit| fit.predict(seen.working).0);
+        self.achieved = expected.map_or(1.0, |expected| seen.rate / expected.exp());
+        self.probed = self.probe.end();
+        self.news = self.filter.observe(Point::new(seen.working, seen.rate, seen.bound), self.probed.map(f64::from));
+        let Some(fit) = self.filter.fit() else { return };
+        // New streams lose much until they have found their rate, which says nothing of what they lose then.
+        if f64::from(self.ran) <= SETTLED * f64::from(self.before) {
+            self.losses.observe(seen.working, fit.saturation(), seen.loss);
+        }
+        match (self.news, self.probed) {
+            (News::Changed | News::Returned | News::Forgotten, _) => self.probe.hasten(),
+            (News::Expected, Some(from)) if gained(fit, from, seen) => self.probed = None,
+            (_, Some(_)) => self.probe.failed(fit.noise),
+            _ => {}
+        }
+    }
+
+    /// Bytes per second that the stage moves with the workers that are best for it alone; `None` before anything was measured.
+    pub(super) fn capability(&self, price: &Price) -> Option<f64> {
+        let fit = self.filter.fit().filter(|_| self.filter.is_informed())?;
+        let best = choose(fit, &self.losses, price, self.ran, None);
+        Some(fit.predict(f64::from(best)).0.exp())
+    }
+
+    /// The next number of workers. `enough` are bytes per second beyond which its neighbours take nothing: then it does not probe.
+    pub(super) fn decide(&mut self, price: &Price, enough: Option<f64>) -> Next {
+        let Some(fit) = self.filter.fit() else {
+            return Next { workers: self.ran.clamp(1, price.limit), reason: "nothing measured yet".to_owned() };
+        };
+        if !self.filter.is_informed() {
+            let workers = whole((IDLE * f64::from(self.ran)).floor()).min(price.limit);
+            return Next { workers, reason: format!("{} only waited: {} -> {workers}", self.workers, self.ran) };
+        }
+        let workers = self.answer(fit, price, enough).clamp(self.ran.div_ceil(BOUND), self.ran.saturating_mul(BOUND));
+        let workers = workers.clamp(1, price.limit);
+        let reason = self.reason(fit, workers);
+        if enough.is_some() || matches!(self.news, News::Surprise(_)) {
+            return Next { workers, reason };
+        }
+        if self.probe.may_look_below(workers == self.ran)
+            && let Some(tried) = fewer(fit, &self.losses, price, workers)
+        {
+            self.probe.looked_below();
+            return Next { workers: tried, reason: format!("{reason}; trying {tried}, which may do as well") };
+        }
+        match self.probe.due(self.ran.max(self.before), workers, price) {
+            Some(tried) => Next { workers: tried, reason: format!("{reason}; probing {tried} for capacity that grew unseen") },
+            None => Next { workers, reason },
+        }
+    }
+
+    fn answer(&self, fit: &Fit, price: &Price, enough: Option<f64>) -> u16 {
+        match (self.news, self.probed) {
+            // What came with growth is undone until it was measured again.
+            (News::Surprise(Side::Less), None) if self.before > 0 && self.ran > self.before => self.before,
+            (News::Surprise(_), from) => from.unwrap_or(self.ran),
+            (News::Expected, Some(from)) => choose(fit, &self.losses, price, self.ran, enough).min(from),
+            _ => choose(fit, &self.losses, price, self.ran, enough),
+        }
+    }
+
+    fn reason(&self, fit: &Fit, next: u16) -> String {
+        let (ran, workers) = (self.ran, self.workers);
+        let to = if next == ran { format!("staying at {ran} {workers}") } else { format!("{ran} -> {next} {workers}") };
+        let each = human_rate(fit.worker_rate());
+        let known = if fit.saturation() > 2.0 * f64::from(ran) {
+            format!("{each} each and no end of the capacity in sight")
+        } else {
+            format!("capacity about {}, {each} each alone", human_rate(fit.capacity()))
+        };
+        let percent = 100.0 * self.achieved;
+        match self.news {
+            News::Expected => format!("{known}: {to}"),
+            News::Surprise(_) => format!("{percent:.0} % of what {ran} {workers} should move: measuring again, {to}"),
+            News::Changed => format!("the path has changed, {percent:.0} % of what was expected: {known}: {to}"),
+            News::Returned => format!("the path is what it was before: {known}: {to}"),
+            News::Forgotten => format!("{percent:.0} % of what the history tells, forgotten: {known}: {to}"),
+        }
+    }
+}
+
+/// Whether a probe brought at least half of what as many workers more would bring on an empty stage.
+fn gained(fit: &Fit, from: u16, seen: &Seen) -> bool {
+    let from = f64::from(from.max(1));
+    seen.rate.ln() - fit.predict(from).0 >= ENOUGH_GAIN * (seen.working / from).ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRICE: Price = Price { k: 1.02, loss_weight: 10.0, limit: 50 };
+
+    fn see(stage: &mut Stage, ran: f64, rate: f64) {
+        stage.observe(&Seen { ran, working: ran, rate, loss: None, bound: Bound::Exact });
+    }
+
+    /// Ten streams of 80 Mbit/s fill it.
+    fn settled() -> Stage {
+        let mut stage = Stage::new("streams");
+        for (ran, units) in [(4.0, 4.0), (12.0, 10.0), (10.0, 10.0), (10.0, 10.0)] {
+            see(&mut stage, ran, units * 1e7);
+        }
+        stage
+    }
+
+    #[test]
+    fn a_reason_names_the_capacity_and_the_rate_of_a_stream() {
+        let mut stage = Stage::new("streams");
+        see(&mut stage, 4.0, 4e7);
+        let next = stage.decide(&PRICE, None);
+        assert!((8..=16).contains(&next.workers), "{next:?}");
+        assert!(next.reason.contains("each") && next.reason.ends_with("streams"), "{}", next.reason);
+        let next = settled().decide(&PRICE, None);
+        assert!((9..=10).contains(&next.workers), "{next:?}");
+        assert!(next.reason.starts_with("capacity about ") && next.reason.contains("each alone: "), "{}", next.reason);
+    }
+
+    #[test]
+    fn a_surprise_is_measured_again_and_growth_that_brought_less_is_undone() {
+        let mut stage = settled();
+        see(&mut stage, 10.0, 4e7);
+        let next = stage.decide(&PRICE, None);
+        assert_eq!(next.workers, 10);
+        assert!(next.reason.contains("of what 10 streams should move: measuring again"), "{}", next.reason);
+        let mut stage = settled();
+        see(&mut stage, 14.0, 4e7);
+        assert_eq!(stage.decide(&PRICE, None).workers, 10);
+    }
+
+    #[test]
+    fn no_decision_goes_beyond_a_quarter_and_four_times() {
+        let mut stage = Stage::new("streams");
+        see(&mut stage, 40.0, 4e7);
+        see(&mut stage, 10.0, 4e7);
+        see(&mut stage, 40.0, 4e7);
+        assert!(stage.decide(&PRICE, None).workers >= 10);
+        assert!(stage.decide(&Price { limit: 4, ..PRICE }, None).workers <= 4);
+    }
+
+    #[test]
+    fn a_stage_that_only_waited_gets_fewer_workers() {
+        let mut stage = Stage::new("writers");
+        stage.observe(&Seen { ran: 20.0, working: 20.0, rate: 1e8, loss: None, bound: Bound::AtLeast });
+        assert_eq!(stage.decide(&PRICE, Some(1e8)).workers, 16);
+        assert_eq!(stage.capability(&PRICE), None);
+    }
+
+    #[test]
+    fn a_stage_that_works_for_a_part_of_the_time_needs_a_part_of_the_workers() {
+        let readers = settled().told_of("readers", 0.3, Bound::Exact);
+        let found = readers.filter.fit().unwrap();
+        assert!((2.5..3.5).contains(&found.saturation()), "{}", found.saturation());
+    }
+}

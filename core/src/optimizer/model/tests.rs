@@ -1,0 +1,270 @@
+//! The model on paths of all kinds: how soon it is near the best, how it follows a path that changes, what it leaves to others.
+
+use std::time::Duration;
+
+use super::memory::testing::past;
+use super::testing::{Change, Path, Run, Stages, Transfer, model, run};
+use super::*;
+use crate::optimizer::PolicyName;
+use crate::optimizer::falcon::Falcon;
+use crate::optimizer::guard::Guard;
+
+/// So many intervals on a path, which is near its best within 5 and stays below 1.3 times as many streams as fill it.
+fn good(path: &Path, best: f64, intervals: u32, seed: u64) -> Run {
+    let found = run(model(), path, intervals, seed);
+    assert!(found.converged() <= 5, "after {}: {:?}", found.converged(), found.streams);
+    let late = &found.streams[10..];
+    let mean = late.iter().map(|n| f64::from(*n)).sum::<f64>() / late.len() as f64;
+    assert!(mean <= (1.3 * best).max(best + 1.0), "{mean} streams: {:?}", found.streams);
+    found
+}
+
+#[test]
+fn a_steady_path_is_found_within_a_few_intervals_at_any_scale() {
+    for scale in [0.0125, 1.0, 5000.0] {
+        let mut path = Path::of_streams(8.0);
+        (path.stream, path.capacity) = (path.stream * scale, path.capacity * scale);
+        let found = good(&path, 8.0, 30, 0);
+        assert_eq!(found.streams[..8], [4, 15, 9, 8, 8, 8, 8, 8], "scale {scale}");
+    }
+}
+
+#[test]
+fn whatever_fills_the_path_it_is_near_the_best_within_five_intervals() {
+    for best in [1.0, 2.0, 3.0, 5.0, 7.0, 15.0, 23.0, 40.0] {
+        let found = good(&Path::of_streams(best), best, 60, 0);
+        assert!(found.mean(5..60) > 0.93, "{best}: {} {:?}", found.mean(5..60), found.streams);
+    }
+}
+
+#[test]
+fn a_path_that_one_stream_fills_gets_one_or_two() {
+    let found = good(&Path::of_streams(0.5), 1.0, 30, 0);
+    assert!(found.streams[5..].iter().filter(|n| **n > 1).count() <= 8, "{:?}", found.streams);
+}
+
+#[test]
+fn a_capacity_that_halves_is_followed_at_once() {
+    let changes = vec![Change { at: 20, capacity: 0.5, stream: 1.0 }];
+    let found = good(&Path { changes, ..Path::of_streams(10.0) }, 10.0, 40, 0);
+    assert!(found.mean(23..40) > 0.93, "{:?}", found.streams);
+    assert!(found.streams[24..].iter().filter(|n| **n > 6).count() <= 4, "{:?}", found.streams);
+}
+
+#[test]
+fn a_capacity_that_grows_in_silence_is_found_by_a_probe() {
+    for factor in [1.6, 2.0, 4.0] {
+        let changes = vec![Change { at: 20, capacity: factor, stream: 1.0 }];
+        let path = Path { changes, ..Path::of_streams(8.0) };
+        let found = run(model(), &path, 60, 0);
+        assert!(found.mean(36..60) > 0.93, "{factor}: {:?}", found.streams);
+    }
+}
+
+#[test]
+fn streams_that_become_slower_on_the_same_path_become_more() {
+    let changes = vec![Change { at: 20, capacity: 1.0, stream: 0.5 }];
+    let found = run(model(), &Path { changes, ..Path::of_streams(10.0) }, 60, 0);
+    assert!(found.mean(30..60) > 0.93, "{:?}", found.streams);
+}
+
+#[test]
+fn noise_of_a_quarter_misleads_it_little() {
+    for seed in 0..8 {
+        let found = run(model(), &Path { noise: 0.25, ..Path::of_streams(15.0) }, 60, seed);
+        assert!(found.mean(5..60) > 0.88, "{seed}: {} {:?}", found.mean(5..60), found.streams);
+    }
+}
+
+#[test]
+fn loss_that_streams_do_not_cause_changes_nothing_and_loss_that_they_cause_keeps_them_few() {
+    let clean = good(&Path::of_streams(12.0), 12.0, 30, 0);
+    let lossy = good(&Path { base_loss: 0.01, ..Path::of_streams(12.0) }, 12.0, 30, 0);
+    let median = |run: &Run| {
+        let mut late = run.streams[10..].to_vec();
+        late.sort_unstable();
+        late[late.len() / 2]
+    };
+    assert_eq!(median(&clean), median(&lossy), "{:?} {:?}", clean.streams, lossy.streams);
+    let found = good(&Path { congestion_loss: 0.05, ..Path::of_streams(12.0) }, 12.0, 30, 0);
+    assert!(found.streams[5..].iter().filter(|n| **n > 13).count() <= 3, "{:?}", found.streams);
+    assert!(found.mean(5..30) > 0.9, "{:?}", found.streams);
+}
+
+#[test]
+fn a_soft_knee_is_no_trap() {
+    for (knee, best) in [(1.3, 15.0), (2.0, 5.0), (2.0, 20.0)] {
+        let found = run(model(), &Path { knee, noise: 0.03, ..Path::of_streams(best) }, 60, 0);
+        assert!(found.mean(5..60) > 0.9, "{knee} {best}: {} {:?}", found.mean(5..60), found.streams);
+    }
+}
+
+#[test]
+fn two_that_meet_share_alike_and_ask_for_little_more_than_there_is() {
+    let path = Path { noise: 0.03, ..Path::of_streams(10.0) };
+    for seed in 0..4 {
+        let mut first = Transfer::new(model(), 64, seed);
+        let mut second = Transfer::new(model(), 64, seed + 100);
+        let (mut fairness, mut total) = (0.0, 0.0);
+        for interval in 0..60 {
+            let (one, other) = (f64::from(first.streams()), if interval < 20 { 0.0 } else { f64::from(second.streams()) });
+            let (a, _) = first.pass(&path, interval, other);
+            let b = if interval < 20 { 0.0 } else { second.pass(&path, interval, one).0 };
+            if interval >= 30 {
+                fairness += (a + b).powi(2) / (2.0 * (a * a + b * b)) / 30.0;
+                total += (one + other) / 30.0;
+            }
+        }
+        assert!(fairness > 0.95, "{seed}: Jain {fairness}");
+        assert!(total < 22.0, "{seed}: {total} streams where 10 fill the path");
+    }
+}
+
+#[test]
+fn a_neighbour_of_eight_streams_keeps_most_of_its_share() {
+    let path = Path { noise: 0.03, ..Path::of_streams(10.0) };
+    let mut transfer = Transfer::new(model(), 64, 1);
+    let mut kept = 0.0;
+    for interval in 0..60 {
+        let others = if interval < 20 { 0.0 } else { 8.0 };
+        let (own, _) = transfer.pass(&path, interval, others);
+        if interval >= 30 {
+            kept += (1.0 - own / path.capacity) / 30.0;
+        }
+    }
+    assert!((0.45..0.75).contains(&kept), "{kept} of the path");
+}
+
+#[test]
+fn writers_of_their_own_take_over_where_the_destination_limits() {
+    // AutoMDT section V-B1, in bytes: 5 readers, 7 streams and 15 writers are best.
+    let stages = Stages { worker: PerStage { read: 25e6, network: 18.75e6, write: 8.75e6 }, capacity: 125e6 };
+    let (concurrency, _) = settle(&stages, 30);
+    let PerStage { read, network, write } = concurrency;
+    assert!((13..=18).contains(&write) && network <= 10 && read <= 10, "{concurrency:?}");
+}
+
+#[test]
+fn readers_of_their_own_take_over_where_the_source_limits() {
+    let stages = Stages { worker: PerStage { read: 10e6, network: 20e6, write: 25e6 }, capacity: 125e6 };
+    let (concurrency, _) = settle(&stages, 30);
+    let PerStage { read, network, write } = concurrency;
+    assert!((11..=16).contains(&read) && network <= 10 && write <= 10, "{concurrency:?}");
+}
+
+#[test]
+fn where_the_network_limits_streams_do_all_the_work() {
+    let stages = Stages { worker: PerStage { read: 500e6, network: 9.375e6, write: 400e6 }, capacity: 125e6 };
+    let (concurrency, rate) = settle(&stages, 30);
+    assert_eq!((concurrency.read, concurrency.write), (concurrency.network, concurrency.network));
+    assert!((12..=17).contains(&concurrency.network) && rate > 0.9 * 125e6, "{concurrency:?} {rate}");
+}
+
+/// The workers after so many intervals, and what they move.
+fn settle(stages: &Stages, intervals: u32) -> (PerStage<u16>, f64) {
+    let mut optimizer = Guard::new(model());
+    let mut next = optimizer.start(&Policy::new(PolicyName::Fair, 64));
+    let mut rate = 0.0;
+    for _ in 0..intervals {
+        let observation = stages.observe(next, 64);
+        rate = observation.throughput.write;
+        next = optimizer.decide(&observation).unwrap();
+    }
+    assert!(rate > 0.85 * stages.capacity, "{rate} by {next:?}");
+    (next.concurrency, rate)
+}
+
+#[test]
+fn what_history_tells_is_where_it_begins_and_a_wrong_memory_is_gone_at_once() {
+    let rtt = Some(Duration::from_millis(50));
+    let history: Vec<_> = (1..=20).map(|n| past(n, 10e6 * f64::from(n.min(15)))).collect();
+    let remembering = || Box::new(Model::new(&Setup { rtt, history: &history, ..Setup::of_a_test() }));
+    let found = run(remembering(), &Path::of_streams(15.0), 30, 0);
+    assert!((13..=16).contains(&found.streams[0]) && found.mean(0..10) > 0.95, "{:?}", found.streams);
+    for (best, stream) in [(5.0, 10e6), (15.0, 1e6), (40.0, 10e6)] {
+        let path = Path { stream, capacity: best * stream, ..Path::of_streams(best) };
+        let found = run(remembering(), &path, 30, 0);
+        assert!(found.converged() <= 5, "{best} {stream}: {:?}", found.streams);
+    }
+}
+
+#[test]
+fn nothing_and_nonsense_leave_it_where_it_is() {
+    for rate in [0.0, f64::NAN, f64::INFINITY, -1.0] {
+        let mut model = Model::new(&Setup::of_a_test());
+        let mut next = model.start(&Policy::new(PolicyName::Fair, 64));
+        for _ in 0..5 {
+            next = model.decide(&Observation::of_a_test(next, rate, 64)).unwrap();
+            assert_eq!(next.concurrency, PerStage::all(4), "{rate}");
+        }
+    }
+    let mut model = Model::new(&Setup::of_a_test());
+    let mut next = model.start(&Policy::new(PolicyName::Fair, 64));
+    for interval in 0..20 {
+        let rate = if interval % 3 == 0 { 0.0 } else { 1e8 };
+        let observation = Observation { loss: Some(f64::NAN), ..Observation::of_a_test(next, rate, 64) };
+        next = model
+            .decide(&Observation { workers: PerStage::all(f64::NAN), busy: PerStage::all(f64::NAN), ..observation })
+            .unwrap();
+        assert!((1..=64).contains(&next.concurrency.network));
+    }
+}
+
+#[test]
+fn a_limit_is_obeyed_at_once_and_what_ran_counts_instead_of_what_was_asked_for() {
+    let mut model = Model::new(&Setup::of_a_test());
+    let policy = Policy::new(PolicyName::Fair, 2);
+    assert_eq!(model.start(&policy).concurrency, PerStage::all(2));
+    let mut transfer = Transfer::new(super::testing::model(), 64, 0);
+    let path = Path::of_streams(30.0);
+    (0..10).for_each(|interval| _ = transfer.pass(&path, interval, 0.0));
+    assert!(transfer.streams() > 20);
+    transfer.policy = Policy::new(PolicyName::Fair, 6);
+    transfer.pass(&path, 10, 0.0);
+    assert_eq!(transfer.streams(), 6);
+    // Few files keep few streams at work, whatever is asked for.
+    let mut model = Model::new(&Setup::of_a_test());
+    model.start(&Policy::new(PolicyName::Fair, 64));
+    for _ in 0..10 {
+        let next = model.decide(&Observation::of_a_test(Decision::uniform(3, ""), 30e6, 64)).unwrap();
+        assert!(next.concurrency.network <= 12, "{}", next.reason);
+    }
+}
+
+#[test]
+fn the_same_observations_bring_the_same_decisions() {
+    let path = Path { noise: 0.1, outliers: 0.1, ..Path::of_streams(12.0) };
+    assert_eq!(run(model(), &path, 40, 3).streams, run(model(), &path, 40, 3).streams);
+}
+
+/// Mean utility of the first 60 intervals over four seeds.
+fn mean_utility(optimizer: &dyn Fn() -> Box<dyn Optimizer>, path: &Path) -> f64 {
+    (0..4).map(|seed| run(optimizer(), path, 60, seed).mean(0..60)).sum::<f64>() / 4.0
+}
+
+#[test]
+fn on_every_family_of_paths_it_is_better_than_falcon() {
+    let base = |best| Path { noise: 0.03, ..Path::of_streams(best) };
+    let change = |at, capacity| Change { at, capacity, stream: 1.0 };
+    let bursts = (1..8).map(|n| change(8 * n, if n % 2 == 0 { 1.0 } else { 0.4 })).collect();
+    let families = [
+        ("7 streams", base(7.0)),
+        ("15 streams", base(15.0)),
+        ("23 streams", base(23.0)),
+        ("48 streams", base(48.0)),
+        ("noise 0.25", Path { noise: 0.25, ..base(15.0) }),
+        ("outliers 15 %", Path { outliers: 0.15, ..base(15.0) }),
+        ("knee 1.3", Path { knee: 1.3, ..base(15.0) }),
+        ("contention 2", Path { contention: 2.0, ..base(15.0) }),
+        ("base loss 1 %", Path { base_loss: 0.01, ..base(15.0) }),
+        ("congestion loss", Path { congestion_loss: 0.02, ..base(15.0) }),
+        ("bursts", Path { changes: bursts, ..base(15.0) }),
+        ("x 0.5", Path { changes: vec![change(30, 0.5)], ..base(15.0) }),
+        ("x 2", Path { changes: vec![change(30, 2.0)], ..base(8.0) }),
+    ];
+    for (name, path) in families {
+        let ours = mean_utility(&model, &path);
+        let theirs = mean_utility(&|| Box::new(Falcon::new()), &path);
+        assert!(ours > theirs, "{name}: {ours} and {theirs}");
+    }
+}

@@ -1,0 +1,170 @@
+//! A stream within one process that needs no thread at the receiver: who sends a frame writes it.
+//!
+//! A frame that another thread takes costs waking that thread, and bytes that are in the cache of another processor by then; and while it
+//! waits, more slabs are in use than there are threads. Here a block is read, digested and written by one thread in one slab.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::link::{Breaker, Frame, FrameSink};
+use crate::pipeline::receiver::Shared;
+use crate::pipeline::receiver::stream::Intake;
+use crate::protocol::message::{SendOptions, TcpMeters};
+
+/// The sending end of such a stream.
+pub(super) struct Direct {
+    intake: Intake,
+    broken: Arc<AtomicBool>,
+}
+
+impl Direct {
+    pub(super) fn new(shared: &Arc<Shared>, number: u16) -> Self {
+        Self { intake: Intake::new(shared, number), broken: Arc::default() }
+    }
+}
+
+impl FrameSink for Direct {
+    fn configure(&self, _: &SendOptions) {}
+
+    /// An error says that the frame was not taken, or not all of it: its stream is lost.
+    fn send(&mut self, mut frame: Frame) -> Result<u32> {
+        let shared = &self.intake.shared;
+        if !shared.wait_until_ready() || shared.stop.is_set() || self.broken.load(Ordering::Relaxed) {
+            let ended = Error::new(ErrorKind::ConnectionLost, "a stream ended early");
+            return Err(ended.with_cause("the other half of the transfer has ended"));
+        }
+        let sequence = self.intake.expected;
+        frame.header.sequence = sequence;
+        self.intake.take(frame)?;
+        Ok(sequence)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn is_direct(&self) -> bool {
+        true
+    }
+
+    fn tcp(&self) -> Option<TcpMeters> {
+        None
+    }
+
+    /// What is being written is written to its end: a store ends its waiting by itself.
+    fn breaker(&self) -> Breaker {
+        let broken = Arc::clone(&self.broken);
+        Arc::new(move || broken.store(true, Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::{Budget, SLAB_SIZE, Slab, SlabPool};
+    use crate::link::memory;
+    use crate::path::RelativePath;
+    use crate::pipeline::digest::{block_blake3, crc64nvme};
+    use crate::pipeline::receiver::{Discard, Receiver, ReceiverParts};
+    use crate::protocol::TransferId;
+    use crate::protocol::frame::{FrameHeader, FrameKind};
+    use crate::protocol::message::{FileHeader, ReceiveOptions};
+    use crate::store::Store;
+    use crate::store::memory::MemoryStore;
+
+    const SIZE: u64 = SLAB_SIZE as u64 + 1000;
+
+    /// A receiver that knows where the destination is, without any thread.
+    fn receiver() -> (Receiver, Arc<MemoryStore>) {
+        let (store, (near, _far)) = (Arc::new(MemoryStore::new()), memory::pair());
+        let receiver = Receiver::new(ReceiverParts {
+            store: Arc::clone(&store) as Arc<dyn Store>,
+            destination: RelativePath::root(),
+            options: ReceiveOptions::default(),
+            files: None,
+            transfer: TransferId([1; 16]),
+            control: near.sender,
+            buffer: 8 << 20,
+            account: None,
+            copier: None,
+            discard: Discard::AtOnce,
+        });
+        receiver.shared.ready.store(true, Ordering::SeqCst);
+        (receiver, store)
+    }
+
+    fn open() -> Frame {
+        let payload = minicbor::to_vec(FileHeader::of_a_test(1, SIZE)).unwrap();
+        let mut header = FrameHeader::empty(FrameKind::Open);
+        (header.file, header.length) = (1, u32::try_from(payload.len()).unwrap());
+        Frame { header, payload: Some(Slab::detached(payload)) }
+    }
+
+    fn block(pool: &SlabPool, offset: u64) -> Frame {
+        let mut slab = pool.take(std::time::Duration::ZERO).unwrap();
+        let length = usize::try_from(SIZE - offset).unwrap().min(SLAB_SIZE);
+        slab.space()[..length].fill(7);
+        slab.set_len(length);
+        let mut header = FrameHeader::empty(FrameKind::Data);
+        (header.file, header.offset, header.length) = (1, offset, u32::try_from(length).unwrap());
+        (header.crc64nvme, header.blake3) = (crc64nvme(&slab), block_blake3(&slab, offset, SIZE));
+        Frame { header, payload: Some(slab) }
+    }
+
+    #[test]
+    fn a_frame_is_written_and_its_slab_free_when_it_was_sent() {
+        let (receiver, store) = receiver();
+        let pool = SlabPool::new(Budget::new(4 << 20), 4 << 20);
+        let (mut sink, all) = (receiver.direct(1), pool.free());
+        assert_eq!(sink.send(open()).unwrap(), 0);
+        assert_eq!(sink.send(block(&pool, SLAB_SIZE as u64)).unwrap(), 1);
+        assert_eq!(sink.send(block(&pool, 0)).unwrap(), 2);
+        assert_eq!(pool.free(), all);
+        assert_eq!(receiver.meters().network.bytes, receiver.meters().write.bytes + u64::from(open().header.length));
+        receiver.shared.close(1, None);
+        sink.finish().unwrap();
+        let path = RelativePath::from_user("file 1").unwrap();
+        assert_eq!(store.stat(&path).unwrap().size, SIZE);
+        let mut content = vec![0; usize::try_from(SIZE).unwrap()];
+        store.open(&path).unwrap().read_at(0, &mut content).unwrap();
+        assert!(content.iter().all(|byte| *byte == 7));
+    }
+
+    #[test]
+    fn where_writers_have_threads_of_their_own_they_get_the_frames() {
+        let (receiver, _store) = receiver();
+        let pool = SlabPool::new(Budget::new(4 << 20), 4 << 20);
+        let mut sink = receiver.direct(1);
+        receiver.shared.fused.store(false, Ordering::Relaxed);
+        sink.send(open()).unwrap();
+        sink.send(block(&pool, 0)).unwrap();
+        let waiting = receiver.shared.frames.pop(std::time::Duration::ZERO).unwrap();
+        assert_eq!((waiting.stream, waiting.sequence), (1, 1));
+        assert_eq!(receiver.meters().write.workers, 0);
+    }
+
+    #[test]
+    fn nothing_is_taken_after_the_receiver_stopped_or_the_stream_was_broken() {
+        let ends: [fn(&Receiver, &dyn FrameSink); 2] = [|receiver, _| receiver.stop().set(None), |_, sink| sink.breaker()()];
+        for end in ends {
+            let (receiver, _store) = receiver();
+            let mut sink = receiver.direct(1);
+            sink.send(open()).unwrap();
+            end(&receiver, sink.as_ref());
+            assert_eq!(sink.send(open()).unwrap_err().kind(), ErrorKind::ConnectionLost);
+        }
+    }
+
+    #[test]
+    fn a_receiver_that_ends_before_it_is_ready_is_not_waited_for() {
+        let (receiver, _store) = receiver();
+        receiver.shared.ready.store(false, Ordering::SeqCst);
+        let mut sink = receiver.direct(1);
+        std::thread::scope(|scope| {
+            let sends = scope.spawn(move || sink.send(open()));
+            receiver.stop().set(None);
+            assert!(sends.join().unwrap().is_err());
+        });
+    }
+}
