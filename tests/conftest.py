@@ -42,6 +42,12 @@ def edt(scratch: Path) -> Edt:
 
 
 @pytest.fixture
+def database(edt: Edt) -> Path:
+    """Where the history of the test lies."""
+    return Path(edt.environment["EDT_DATA_DIR"]) / "history.db"
+
+
+@pytest.fixture
 def serve(edt: Edt, scratch: Path) -> Iterator[Callable[..., Server]]:
     """Starts servers; those that still run are killed at the end."""
     servers: list[Server] = []

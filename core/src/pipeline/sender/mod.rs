@@ -3,6 +3,7 @@
 mod chunk;
 pub(crate) mod feed;
 pub(crate) mod outstanding;
+mod pending;
 pub(crate) mod queue;
 mod read;
 mod settle;
@@ -27,6 +28,7 @@ use crate::pipeline::limiter::Limiter;
 use crate::pipeline::pool::{Turn, WorkerPool};
 use crate::pipeline::sender::feed::{Feed, Known};
 use crate::pipeline::sender::outstanding::Outstanding;
+use crate::pipeline::sender::pending::PendingItems;
 use crate::pipeline::sender::queue::{Next, Queue, SourceFile, Unit, least_share};
 use crate::pipeline::sender::read::{Tagged, UnitReader};
 use crate::pipeline::stop::{Stop, guarded};
@@ -63,44 +65,6 @@ pub(crate) struct Sender {
     known: Mutex<Option<Known>>,
     ahead: AtomicBool,
     planner: Mutex<Option<std::thread::JoinHandle<()>>>,
-}
-
-/// An item that is planned and not yet settled.
-pub(crate) enum Pending {
-    File(Arc<SourceFile>),
-    Item(FileHeader),
-}
-
-/// The items that are planned and not settled.
-#[derive(Default)]
-struct PendingItems {
-    items: HashMap<u32, Pending>,
-    /// How many of them are closed: the receiver publishes them, and the sender has nothing more to do for them.
-    closed: usize,
-    /// Items that were taken out and whose fate is being decided.
-    settling: usize,
-}
-
-impl PendingItems {
-    fn remove(&mut self, number: u32) -> Option<Pending> {
-        let item = self.items.remove(&number)?;
-        if matches!(&item, Pending::File(file) if file.closed.load(Ordering::Relaxed)) {
-            self.closed -= 1;
-        }
-        Some(item)
-    }
-
-    /// Marks a file closed, if it is still pending.
-    fn close(&mut self, file: &SourceFile) {
-        if self.items.contains_key(&file.header.file) && !file.closed.swap(true, Ordering::Relaxed) {
-            self.closed += 1;
-        }
-    }
-
-    /// Whether every item is settled, or will be by the receiver alone.
-    fn is_settled(&self) -> bool {
-        self.items.len() == self.closed && self.settling == 0
-    }
 }
 
 /// What the threads of a sender share.

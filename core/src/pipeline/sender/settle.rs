@@ -5,11 +5,12 @@ use std::sync::atomic::Ordering;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::RelativePath;
+use crate::pipeline::sender::Shared;
 use crate::pipeline::sender::feed::SMALL;
 use crate::pipeline::sender::outstanding::Tag;
+use crate::pipeline::sender::pending::Pending;
 use crate::pipeline::sender::queue::{PackItem, SourceFile, Unit};
 use crate::pipeline::sender::read::{changed, is_unchanged};
-use crate::pipeline::sender::{Pending, Shared};
 use crate::protocol::message::{Ack, Complete, DoneItem, ItemFailed, Listed, Message, Skipped};
 use crate::store::{Entry, Reader};
 
