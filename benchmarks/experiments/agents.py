@@ -199,11 +199,11 @@ class Track:
 class Serving:
     """`edt serve` at the far end, into an empty directory, for the time of a `with` block."""
 
-    def __init__(self, place: Workplace, ends: paths.Ends, words: list[str]) -> None:
-        self.place, self.ends, self.words = place, ends, words
+    def __init__(self, place: Workplace, ends: paths.Ends, words: list[str], port: int | None = None) -> None:
+        self.place, self.ends, self.words, self.port = place, ends, words, port or free_port()
 
     def __enter__(self) -> str:
-        end, port = self.ends.far, free_port()
+        end, port = self.ends.far, self.port
         target = self.place.empty("target")
         command: list[str | Path] = [EDT, "serve", "--plain", *self.words, "--listen", f"{end.address}:{port}", target]
         self.running = Server(end, command, port, self.place.empty("peer"), self.place.environment)

@@ -19,6 +19,7 @@ from peers import versions
 from points import Point
 from processes import EDT, Failed, Measured, TooSlow, Workplace, workplace
 from results import Figure, Outcome, Table
+from servers import free_port
 from traffic import Traffic
 
 PATHS = ("cloudlab", "shared")
@@ -28,10 +29,10 @@ FIXED = {"light": (2, 4, 6, 8, 10, 12, 16), "medium": (4, 8, 12, 16, 20, 24, 32)
 """Constants around the best by Falcon's utility: as many as fill the path, 17 beside 8 others, 27 beside 32."""
 FIXED_QUICK = {"light": (4, 8, 16), "medium": (8, 16, 24)}
 SEARCHING = (
-    *("auto", "model", "falcon", "falcon-printed", "falcon-mp", "hill-climb", "binary", "bayes", "marlin"),
+    *("auto", "falcon", "falcon-printed", "falcon-mp", "hill-climb", "binary", "bayes", "marlin"),
     *("nelder-mead", "pcp", "single-chunk", "promc", "globus"),
 )
-LEARNING = ("harp", "harp-once", "asm", "ann")
+LEARNING = ("harp", "harp-once", "asm", "ann", "model")
 """Those that learn from the transfers that were made before on the same path."""
 SECONDS = (4.0, 15.0)
 """How long a copy takes, in a quick run and in a full one."""
@@ -105,6 +106,8 @@ class Track:
     def __init__(self, bench: Bench, place: Workplace, ends: paths.Ends) -> None:
         self.bench, self.place, self.ends = bench, place, ends
         self.folder = place.empty("optimizers")
+        # The history tells servers apart by host and port.
+        self.port = free_port()
         full = not bench.options.quick
         self.seconds = bench.options.seconds or SECONDS[full]
         self.changing_s = max(self.seconds, CHANGING_S[full])
@@ -164,7 +167,7 @@ class Track:
         file = self.folder / "report.json"
         # One that keeps to a single stream takes many times as long.
         limit_s = 10 * self.changing_s + 60
-        with Serving(self.place, self.ends, []) as url:
+        with Serving(self.place, self.ends, [], self.port) as url:
             command: list[str | Path] = [
                 *self.ends.near.prefix,
                 EDT,
@@ -287,7 +290,7 @@ def until_near(point: Point, best: float) -> float | None:
 
 
 def regret(point: Point, best: float) -> float:
-    """The share of the best utility that was missed in the first 30 s, weighted by time."""
+    """The share of the best utility that was missed in the first seconds, weighted by time."""
     missed, before = 0.0, 0.0
     for sample in whole(point) or point["timeline"]:
         if before >= REGRET_S:
@@ -357,7 +360,7 @@ def notes() -> list[str]:
         "optimizer's, as it does where three intervals in a row bring less than 80 % of the best utility seen, or "
         "where the throughput collapses: what the optimizer does by itself is not seen there. `seconds`: how long the "
         "copy took.",
-        f"`ann`, `asm`, `harp` and `harp-once` learn from {PASSES * len(HISTORY)} transfers with constants, made "
+        f"`ann`, `asm`, `harp`, `harp-once` and `model` know {PASSES * len(HISTORY)} transfers with constants, made "
         "before without traffic of others. ProMC takes all streams that it is allowed: 10, as in its papers; the "
         "others are allowed 64. Trained agents (`edt`, `automdt`, `drl`) are measured by `agents`.",
     ]

@@ -103,7 +103,7 @@ impl Budget {
 }
 
 /// The memory this process may use: the control group's limit or the machine's memory.
-fn memory_limit() -> u64 {
+pub(crate) fn memory_limit() -> u64 {
     let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
     group.unwrap_or(u64::MAX).min(machine_memory())
 }

@@ -68,14 +68,20 @@ impl Folder {
         let path = self.path.join(name);
         let mut how = OpenOptions::new();
         how.read(true).write(true);
+        // In a directory for everybody others may have put links and pipes.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::custom_flags(
+            &mut how,
+            (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits().cast_signed(),
+        );
         // In a directory for everybody a system may refuse to "create" what another user has made.
         match how.open(&path) {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
             opened => return opened,
         }
-        let made = how.create_new(true).open(&path);
+        let made = how.clone().create_new(true).open(&path);
         match made {
-            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => OpenOptions::new().read(true).write(true).open(&path),
+            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => how.open(&path),
             Ok(file) => {
                 #[cfg(unix)]
                 file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(self.mode))?;

@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 use minicbor::{Decode, Encode};
 
 use crate::broker::record::Record;
-use crate::buffer::machine_memory;
+use crate::buffer::memory_limit;
 use crate::endpoint::{parse_rate, parse_size};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{HostLimits, Sharing};
@@ -107,7 +107,7 @@ impl<'a> Budget<'a> {
         Self {
             present,
             streams: said(|limits| limits.streams).unwrap_or_else(|| STREAMS.0.max(widest(present, |_| true))),
-            memory: memory.unwrap_or_else(|| machine_memory() / MEMORY_PART),
+            memory: memory.unwrap_or_else(|| memory_limit() / MEMORY_PART),
             rate: present.iter().filter_map(|record| record.limits.rate).min_by(f64::total_cmp),
         }
     }

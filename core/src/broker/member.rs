@@ -42,16 +42,25 @@ impl Member {
         let joined = folder.and_then(Table::open).and_then(|table| State::join(table, limits, claim));
         let state = match joined {
             Ok(Some(state)) => state,
-            Ok(None) => {
-                tracing::debug!("this transfer does not share the limits of the host: there is no place at the table");
-                return Self::default();
-            }
-            Err(cause) => {
-                tracing::debug!(%cause, "this transfer does not share the limits of the host");
-                return Self::default();
-            }
+            Ok(None) => return Self::apart(&limits, "there is no place at the table"),
+            Err(cause) => return Self::apart(&limits, &cause.to_string()),
         };
         Self(Some(Arc::new(Place { process: std::process::id(), state: Mutex::new(state) })))
+    }
+
+    /// Goes without, and says so aloud if somebody has asked for limits.
+    fn apart(limits: &Limits, cause: &str) -> Self {
+        if *limits == Limits::default() {
+            tracing::debug!("this transfer does not share the limits of the host: {cause}");
+        } else {
+            tracing::warn!("the limits of the host do not hold for this transfer: {cause}");
+        }
+        Self::default()
+    }
+
+    /// Whether this transfer takes part.
+    pub(crate) fn takes_part(&self) -> bool {
+        self.0.is_some()
     }
 
     /// The policy within what this transfer may have now, until [`Member::settle`] tells what it takes of it.

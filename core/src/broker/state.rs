@@ -67,7 +67,7 @@ impl State {
             limits,
             ..Record::default()
         };
-        let joined = table.alone(|table| {
+        let joined = table.alone_to_join(|table| {
             let Some(slot) = table.claim()? else { return Ok(None) };
             let record = Record { slot: slot.number, ..record };
             table.write(&slot, &record)?;

@@ -2,8 +2,6 @@
 //!
 //! All files stay: none is ever removed, so that nobody can lock one that others no longer see.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
@@ -19,8 +17,10 @@ const GATE: &str = "transfers-1.lock";
 /// Most transfers that can take part.
 const MOST: u16 = 1024;
 
-/// How often, and after which pauses, one tries to be the only one at the table: others need a tenth of a millisecond.
+/// How often, and after which pauses, one tries to be the only one at the table: others need a tenth of a millisecond. Who joins has more
+/// patience, for a transfer that found no place goes without to its end.
 const ATTEMPTS: u32 = 40;
+const ATTEMPTS_TO_JOIN: u32 = 4000;
 const PAUSE: Duration = Duration::from_micros(250);
 
 /// The table, as one transfer has it open.
@@ -29,8 +29,6 @@ pub(super) struct Table {
     folder: Folder,
     slots: File,
     gate: File,
-    /// The locks of others' slots, opened once.
-    locks: HashMap<u16, File>,
 }
 
 /// A slot that is this transfer's until it is given back or the process ends.
@@ -44,7 +42,7 @@ impl Table {
     /// Opens the table in a directory, and makes it if there is none.
     pub(super) fn open(folder: Folder) -> io::Result<Self> {
         let (slots, gate) = (folder.file(SLOTS)?, folder.file(GATE)?);
-        Ok(Self { folder, slots, gate, locks: HashMap::new() })
+        Ok(Self { folder, slots, gate })
     }
 
     pub(super) fn folder(&self) -> &Path {
@@ -53,7 +51,16 @@ impl Table {
 
     /// Carries out work while nobody else is at the table; `None` where somebody stays there, as one whose process was stopped does.
     pub(super) fn alone<T>(&mut self, work: impl FnOnce(&mut Self) -> io::Result<T>) -> io::Result<Option<T>> {
-        for _ in 0..ATTEMPTS {
+        self.alone_within(ATTEMPTS, work)
+    }
+
+    /// The same for who joins, and waits longer.
+    pub(super) fn alone_to_join<T>(&mut self, work: impl FnOnce(&mut Self) -> io::Result<T>) -> io::Result<Option<T>> {
+        self.alone_within(ATTEMPTS_TO_JOIN, work)
+    }
+
+    fn alone_within<T>(&mut self, attempts: u32, work: impl FnOnce(&mut Self) -> io::Result<T>) -> io::Result<Option<T>> {
+        for _ in 0..attempts {
             match self.gate.try_lock() {
                 Ok(()) => {
                     let done = work(self);
@@ -84,7 +91,7 @@ impl Table {
     pub(super) fn records(&mut self) -> io::Result<Vec<Record>> {
         let mut bytes = Vec::new();
         self.slots.seek(SeekFrom::Start(0))?;
-        self.slots.read_to_end(&mut bytes)?;
+        (&mut self.slots).take(u64::from(MOST) * SLOT as u64).read_to_end(&mut bytes)?;
         let mut present = Vec::new();
         for (number, slot) in (0..MOST).zip(bytes.chunks_exact(SLOT)) {
             if let Some(record) = Record::decode(slot).filter(|record| record.slot == number)
@@ -115,21 +122,17 @@ impl Table {
     }
 
     /// Whether a slot has an owner. Its lock can be had if it has none.
-    fn is_held(&mut self, number: u16) -> bool {
-        let lock = match self.locks.entry(number) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => match File::open(self.folder.path().join(lock_name(number))) {
-                Ok(lock) => new.insert(lock),
-                Err(_) => return false,
+    fn is_held(&self, number: u16) -> bool {
+        match File::open(self.folder.path().join(lock_name(number))) {
+            Ok(lock) => match lock.try_lock_shared() {
+                Ok(()) => {
+                    let _ = lock.unlock();
+                    false
+                }
+                Err(_) => true,
             },
-        };
-        match lock.try_lock_shared() {
-            Ok(()) => {
-                let _ = lock.unlock();
-                false
-            }
-            Err(TryLockError::WouldBlock) => true,
-            Err(TryLockError::Error(_)) => false,
+            // Nobody is taken for gone because this process has too many files open.
+            Err(cause) => cause.kind() != io::ErrorKind::NotFound,
         }
     }
 }

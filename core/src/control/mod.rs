@@ -244,21 +244,26 @@ impl Controller<'_> {
         // The end of the work says nothing about a setting: whatever runs then runs dry.
         let judged = if is_nearly_done(&observation) { Judged::No } else { Judged::Yes };
         self.record(before, after, judged);
-        if judged == Judged::No {
-            return;
-        }
         // What the others of this host leave is the limit of the next decision, and of the last one where there is none any more.
         let used = Use { workers: observation.workers, rate: observation.throughput.network };
         observation.policy = self.settings.member.ask(&self.settings.policy, Some(used));
-        let decided = self.tuner.decide(&observation).is_some();
+        let decided = judged == Judged::Yes && self.tuner.decide(&observation).is_some();
         if self.tuner.narrow(&observation.policy) || decided {
             self.apply();
+        } else if self.settings.member.takes_part() {
+            // The share of memory or of the rate may be another one.
+            self.pass_on();
         }
     }
 
-    fn apply(&mut self) {
+    fn pass_on(&mut self) -> Decision {
         let decision = self.settings.member.settle(self.tuner.last.clone());
         self.unapplied = self.plant.apply(&decision).is_err();
+        decision
+    }
+
+    fn apply(&mut self) {
+        let decision = self.pass_on();
         let tuned = Tuned { elapsed_s: self.clock.now().as_secs_f64(), decision };
         self.settings.recorder.decision(&tuned, self.tuner.error.as_ref().map(Error::kind));
         self.settings.events.send(Event::Tuned(tuned.clone()));

@@ -14,6 +14,8 @@ pub(super) struct Tuner {
     optimizer: Option<Box<dyn Optimizer>>,
     name: String,
     pub(super) error: Option<Error>,
+    /// The last decision, and what is left of it within the policy of the moment.
+    decided: Decision,
     pub(super) last: Decision,
 }
 
@@ -22,16 +24,17 @@ impl Tuner {
     pub(super) fn start(mut optimizer: Box<dyn Optimizer>, policy: &Policy) -> Self {
         let name = optimizer.name().to_owned();
         let started = catch_unwind(AssertUnwindSafe(|| optimizer.start(policy)));
-        let mut tuner = Self { optimizer: Some(optimizer), name, error: None, last: Decision::uniform(FALLBACK, "") };
+        let fallback = Decision::uniform(FALLBACK, "");
+        let mut tuner = Self { optimizer: Some(optimizer), name, error: None, decided: fallback.clone(), last: fallback };
         tuner.last.concurrency = policy.limit.map(|limit| limit.min(FALLBACK));
         match started {
-            Ok(decision) => tuner.last = decision,
+            Ok(decision) => tuner.decided = decision,
             Err(panic) => {
                 let error = tuner.panicked(panic.as_ref());
                 tuner.end(error);
             }
         }
-        tuner.last = within(&tuner.last, policy);
+        tuner.last = within(&tuner.decided, policy);
         tuner
     }
 
@@ -39,7 +42,10 @@ impl Tuner {
     pub(super) fn decide(&mut self, observation: &Observation) -> Option<&Decision> {
         let optimizer = self.optimizer.as_mut()?;
         match catch_unwind(AssertUnwindSafe(|| optimizer.decide(observation))) {
-            Ok(Ok(decision)) => self.last = within(&decision, &observation.policy),
+            Ok(Ok(decision)) => {
+                self.last = within(&decision, &observation.policy);
+                self.decided = decision;
+            }
             Ok(Err(error)) => self.end(error),
             Err(panic) => {
                 let error = self.panicked(panic.as_ref());
@@ -49,9 +55,9 @@ impl Tuner {
         Some(&self.last)
     }
 
-    /// Brings the last decision within a policy that may have become narrower; whether that changed it.
+    /// Brings the last decision within a policy that may have become narrower, or wider again; whether that changed what is left of it.
     pub(super) fn narrow(&mut self, policy: &Policy) -> bool {
-        let narrowed = within(&self.last, policy);
+        let narrowed = within(&self.decided, policy);
         let changed = narrowed != self.last;
         self.last = narrowed;
         changed
@@ -61,6 +67,7 @@ impl Tuner {
         self.optimizer = None;
         let streams = self.last.concurrency.network;
         self.last.reason = format!("tuning ended, staying at {streams}: {error}");
+        self.decided.reason.clone_from(&self.last.reason);
         self.error = Some(error);
     }
 

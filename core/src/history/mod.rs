@@ -35,7 +35,7 @@ pub use database::History;
 pub use import::{Import, Imported};
 pub(crate) use kept::KeptFile;
 pub use past::Past;
-pub use pasts::pasts;
+pub use pasts::{pasts, pasts_between};
 pub use recording::Recorder;
 pub(crate) use recording::{End, Ending, Judged, Recording};
 pub use retention::{Prune, Pruned};

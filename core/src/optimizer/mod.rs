@@ -248,7 +248,7 @@ pub struct Setup<'a> {
     pub sampling: Sampling,
     /// Round trip time to the other side, as measured when it was called; `None` where there is no network between.
     pub rtt: Option<Duration>,
-    /// Past transfers that `harp` and `ann` learn from, oldest first.
+    /// Past transfers that `harp`, `harp-once`, `ann` and `model` learn from, oldest first.
     pub history: &'a [Past],
     /// The bytes of a knowledge file, for `asm`.
     pub knowledge: Option<&'a [u8]>,

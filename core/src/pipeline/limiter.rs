@@ -28,7 +28,13 @@ impl Limiter {
     /// Keeps to another rate besides, in bytes per second; 0 for none any more.
     pub(crate) fn limit(&self, rate: u64) {
         let other = if rate == 0 { f64::INFINITY } else { rate as f64 };
-        self.rate.store(self.own.min(other).to_bits(), Ordering::Relaxed);
+        let (new, now) = (self.own.min(other), Instant::now());
+        let mut free_at = self.free_at.lock();
+        let old = f64::from_bits(self.rate.swap(new.to_bits(), Ordering::Relaxed));
+        // What is booked at a lower rate takes as much less of the time to come.
+        if let Some(free) = free_at.as_mut().filter(|free| **free > now && old < new) {
+            *free = now + (*free - now).mul_f64(old / new);
+        }
     }
 
     /// Books `bytes` and says how long to wait before they may go.

@@ -39,10 +39,7 @@ impl Learned {
             return Ok(Self { knowledge: Some(KeptFile::knowledge(options.knowledge.as_deref())?), ..Self::default() });
         }
         if HISTORIANS.contains(&name) {
-            let mut history = past_transfers(source, destination);
-            if name == MODEL {
-                history = of_one_path(history);
-            }
+            let mut history = past_transfers(name, source, destination);
             history.sort_by(|one, other| one.began_s.total_cmp(&other.began_s));
             return Ok(Self { history, ..Self::default() });
         }
@@ -66,18 +63,12 @@ impl Learned {
 
 /// The past transfers, those between these machines first. Without any an optimizer has its own ways, so that a history that cannot be
 /// read ends nothing.
-fn past_transfers(source: &Endpoint, destination: &Endpoint) -> Vec<Past> {
-    history::pasts(source, destination).unwrap_or_else(|error| {
+fn past_transfers(name: &str, source: &Endpoint, destination: &Endpoint) -> Vec<Past> {
+    let read = if name == MODEL { history::pasts_between } else { history::pasts };
+    read(source, destination).unwrap_or_else(|error| {
         tracing::warn!("could not learn from past transfers: {error}");
         Vec::new()
     })
-}
-
-/// Those between the same machines as the first.
-fn of_one_path(pasts: Vec<Past>) -> Vec<Past> {
-    let Some(first) = pasts.first().cloned() else { return pasts };
-    let same = |past: &Past| past.source == first.source && past.destination == first.destination;
-    pasts.into_iter().filter(same).collect()
 }
 
 fn setup(options: &TransferOptions, streams: u16) -> Setup<'static> {

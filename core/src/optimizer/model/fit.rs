@@ -19,6 +19,9 @@ const NOISE_BOUNDS: (f64, f64) = (0.02, 0.4);
 /// settings stay known while nothing contradicts them.
 const AGEING: (f64, f64) = (0.97, 0.25);
 
+/// The least part of a measurement that one of this transfer counts as.
+const OWN: f64 = 0.5;
+
 /// Fewest workers that count as having worked.
 const LEAST_WORKERS: f64 = 0.05;
 
@@ -180,11 +183,13 @@ fn scale(points: &[Point], counts: &[f64], index: usize, noise: f64) -> f64 {
     scale
 }
 
-/// The size of the errors that the likeliest hypothesis leaves, wild ones cut off.
+/// The size of the errors that the likeliest hypothesis leaves, wild ones cut off. Those of another day, which count as little,
+/// do not tell: days differ by more than intervals.
 fn learnt(points: &[Point], counts: &[f64], (best, scale): (usize, f64), noise: f64) -> f64 {
     let (usual, worth) = NOISE;
     let mut sums = (worth * usual * usual, worth);
-    for (point, count) in points.iter().zip(counts).filter(|(point, _)| point.bound == Bound::Exact) {
+    let own = |point: &Point| point.bound == Bound::Exact && point.weight >= OWN;
+    for (point, count) in points.iter().zip(counts).filter(|(point, _)| own(point)) {
         let error = point.residual(best, scale).abs().min(3.0 * noise);
         sums = (sums.0 + count * error * error, sums.1 + count);
     }

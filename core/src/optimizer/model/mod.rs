@@ -118,6 +118,8 @@ impl Model {
         let (concurrency, reason) = apart.decide(&mut self.network, policy);
         if apart.is_over() {
             (self.apart, self.strained, self.lately) = (None, 0, 0.0);
+            // What streams moved that neither read nor wrote says little of streams that do.
+            (self.wait, self.network) = (WAIT, Stage::new("streams"));
         }
         self.answer(concurrency, policy, reason)
     }

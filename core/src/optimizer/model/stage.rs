@@ -98,7 +98,8 @@ impl Stage {
         (self.before, self.ran) = (self.ran, whole(seen.ran));
         let expected = self.filter.fit().map(|fit| fit.predict(seen.working).0);
         self.achieved = expected.map_or(1.0, |expected| seen.rate / expected.exp());
-        self.probed = self.probe.end();
+        // A probe that was overruled has found nothing out.
+        self.probed = self.probe.end().filter(|from| self.ran > *from);
         self.news = self.filter.observe(Point::new(seen.working, seen.rate, seen.bound), self.probed.map(f64::from));
         let Some(fit) = self.filter.fit() else { return };
         // New streams lose much until they have found their rate, which says nothing of what they lose then.

@@ -29,12 +29,12 @@ use crate::pipeline::pool::{Turn, WorkerPool};
 use crate::pipeline::sender::feed::{Feed, Known};
 use crate::pipeline::sender::outstanding::Outstanding;
 use crate::pipeline::sender::pending::PendingItems;
-use crate::pipeline::sender::queue::{Next, Queue, SourceFile, Unit, least_share};
+use crate::pipeline::sender::queue::{Next, Queue, Unit, least_share};
 use crate::pipeline::sender::read::{Tagged, UnitReader};
 use crate::pipeline::stop::{Stop, guarded};
 use crate::pipeline::streams::Streams;
 use crate::plan::Filter;
-use crate::protocol::message::{FileHeader, Message, Meters, SendOptions, TcpMeters, Tune};
+use crate::protocol::message::{Message, Meters, SendOptions, TcpMeters, Tune};
 use crate::store::Store;
 
 const PATIENCE: Duration = Duration::from_millis(50);

@@ -26,6 +26,9 @@ const COPY: &str = "copy.";
 /// How often the directory is made again because other transfers remove it as they end: each of them does so once.
 const MADE_AGAIN: u32 = 6;
 
+/// How often a directory is made again where a server cannot tell why it did not make it.
+const MAKING_AGAIN: u32 = 3;
+
 /// Where a store keeps partial files, found out when the first is needed.
 pub(super) struct Staging {
     base: RelativePath,
@@ -252,18 +255,20 @@ impl Host {
         let _making = self.staging.making.lock();
         let Some(place) = self.staging.place.lock().clone().filter(|place| !place.made) else { return Ok(()) };
         let attempt = || self.run(|service| self.stands(&place, service.make_directory(&place.directory)));
-        let made = match attempt() {
+        let mut made = match attempt() {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.create_directory(&place.directory.parent().unwrap_or_default())?;
                 attempt()
             }
-            // Some servers know no better where one makes and another removes it at a time.
-            Err(error) if error.kind() == ErrorKind::Io => {
-                self.patience.rest(0);
-                attempt()
-            }
             answer => answer,
         };
+        // Some servers know no better where one makes and another removes it at a time.
+        for failures in 0..MAKING_AGAIN {
+            if made.as_ref().err().is_some_and(|error| error.kind() == ErrorKind::Io) {
+                self.patience.rest(failures);
+                made = attempt();
+            }
+        }
         match made {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) if error.hint().is_some() => return Err(error),
