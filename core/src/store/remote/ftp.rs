@@ -280,7 +280,9 @@ impl Served for Ftp {
 
     fn make_directory(&self, path: &RelativePath) -> Result<()> {
         self.call("create the directory", path, |control, whole| control.mkdir(whole)).map_err(|error| {
-            if failure::is_refusal(&error) && self.kind(path).is_some() {
+            // One that the server found may be gone by now, and there again a moment later.
+            let found = error.kind() == ErrorKind::AlreadyExists;
+            if failure::is_refusal(&error) && (found || self.kind(path).is_some()) {
                 return of_kind(ErrorKind::AlreadyExists, error);
             }
             self.explained(error, path)
