@@ -1,6 +1,7 @@
 //! The adapter, on a service in memory that does what object stores promise and counts what it is asked.
 
 mod answers;
+mod interrupts;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -345,29 +346,6 @@ fn an_upload_goes_on_in_another_process_and_is_discarded_with_its_key() {
     assert_eq!(place.service.uploads.lock().len(), 1, "what failed for another reason than its bytes stays");
     place.store(Purpose::Write).discard("k").unwrap();
     assert!(place.service.uploads.lock().is_empty());
-}
-
-#[test]
-fn a_part_whose_upload_was_begun_before_an_interrupt_is_not_sent_after_it() {
-    let place = Place::new();
-    let store = place.store(Purpose::Write);
-    *place.service.interrupted.lock() = Some(store.bucket.patience.clone());
-    let writer = store.create(&NewFile { size: 20 << 20, ..NewFile::of(path("f")) }).unwrap();
-    assert_eq!(writer.write_at(0, &vec![1; 8 << 20]).unwrap_err().kind(), ErrorKind::Cancelled);
-    assert_eq!(place.service.requests(), ["begin f"]);
-    writer.abort();
-    assert_eq!(place.service.requests(), ["abort f"], "what was begun is given up all the same");
-}
-
-#[test]
-fn nothing_is_published_after_an_interrupt() {
-    let place = Place::new();
-    let store = place.store(Purpose::Write);
-    let writer = store.create(&NewFile { size: 3, ..NewFile::of(path("f")) }).unwrap();
-    writer.write_at(0, b"abc").unwrap();
-    store.interrupt();
-    assert_eq!(publish(&store, writer, Overwrite::Replace).unwrap_err().kind(), ErrorKind::Cancelled);
-    assert!(place.service.requests().is_empty());
 }
 
 #[test]
