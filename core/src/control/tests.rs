@@ -29,6 +29,8 @@ struct SimulatedPlant {
     total: Option<u64>,
     failing: bool,
     rtt: Duration,
+    /// Another transfer of the host, and when it ends.
+    neighbour: Option<(Member, Duration)>,
 }
 
 impl SimulatedPlant {
@@ -47,6 +49,7 @@ impl SimulatedPlant {
             total: None,
             failing: false,
             rtt: Duration::from_millis(40),
+            neighbour: None,
         }
     }
 
@@ -75,6 +78,7 @@ impl Plant for SimulatedPlant {
             return Err(Error::new(ErrorKind::ConnectionLost, "could not read the meters"));
         }
         self.advance();
+        self.neighbour.take_if(|(_, end)| self.now >= *end);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let bytes = self.bytes as u64;
         let stage =
@@ -137,6 +141,23 @@ impl Optimizer for Scripted {
     fn decide(&mut self, observation: &Observation) -> Result<Decision> {
         self.seen.lock().push(observation.clone());
         self.answers.pop().map_or_else(self.failure, |streams| Ok(Decision::uniform(streams, "scripted")))
+    }
+}
+
+/// Wants twelve streams, and fails when it is asked again.
+struct Wanting;
+
+impl Optimizer for Wanting {
+    fn name(&self) -> &'static str {
+        "wanting"
+    }
+
+    fn start(&mut self, _: &Policy) -> Decision {
+        Decision::uniform(12, "start")
+    }
+
+    fn decide(&mut self, _: &Observation) -> Result<Decision> {
+        refuse()
     }
 }
 
@@ -292,6 +313,23 @@ fn what_others_of_the_host_leave_limits_every_decision() {
     assert!(decided.len() > 3 && decided.iter().all(|n| *n == 6), "{decided:?}");
     let reason = &outcome.decisions[1].decision.reason;
     assert!(reason.ends_with("6 of 16 streams: 2 transfers share this host"), "{reason}");
+}
+
+#[test]
+fn what_others_give_back_is_taken_near_the_end_and_after_the_tuning_has_ended_too() {
+    for (total, fails) in [(Some(0), false), (None, true)] {
+        let place = tempfile::tempdir().unwrap();
+        let [other, member] = [(); 2].map(|()| Member::of_a_test(place.path(), 16));
+        other.ask(&Policy::new(PolicyName::Fair, 64), None);
+        other.settle(Decision::uniform(10, "ten"));
+        let clock = Arc::new(ManualClock::new());
+        let mut plant = SimulatedPlant::new(&clock, 30);
+        (plant.total, plant.neighbour) = (total, Some((other, Duration::from_secs(10))));
+        let outcome = run(&mut plant, Box::new(Wanting), Settings { member, ..settings() }, &*clock);
+        let decided = streams(&outcome);
+        assert_eq!((decided.first(), decided.last()), (Some(&6), Some(&12)), "{decided:?}");
+        assert_eq!(outcome.tuning_error.is_some(), fails);
+    }
 }
 
 #[test]
