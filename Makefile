@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 # The profile in which the crates are tested and linted.
 export EDT_TEST_PROFILE ?= dev
 
-RUST := Cargo.toml Cargo.lock clippy.toml $(shell find core python benchmarks/path -name '*.rs' -o -name Cargo.toml -o -name '*.bin' -o -name '*.hex' 2>/dev/null)
+RUST := Cargo.toml Cargo.lock clippy.toml $(shell find core python benchmarks/path -name '*.rs' -o -name Cargo.toml -o -name '*.bin' -o -name '*.hex' -o -path '*/src/*.safetensors' 2>/dev/null)
 PACKAGE := pyproject.toml README.md $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed 2>/dev/null)
 SIMULATOR := $(shell find simulator -name '*.cpp' -o -name '*.hpp' -o -name '*.py' -o -name '*.pyi' -o -name CMakeLists.txt -o -name pyproject.toml -o -name README.md 2>/dev/null)
 NEXTFLOW := $(shell find plugins/nextflow -path '*/src/*' -type f 2>/dev/null) plugins/nextflow/pom.xml plugins/nextflow/build.py

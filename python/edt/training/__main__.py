@@ -48,6 +48,11 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--agent", choices=KINDS, help="edt, automdt (three stages) or drl (default: edt, with three stages automdt)"
     )
+    found.add_argument(
+        "--generalist",
+        action="store_true",
+        help="train the policy for all paths that edt ships (minutes); needs --output",
+    )
     found.add_argument("--max-streams", type=int, metavar="N", help="most streams (default: three times the optimum)")
     found.add_argument("--stationary", action="store_true", help="train on the path as it is, never with less capacity")
     found.add_argument("--paper", action="store_true", help="train as the papers do: one update after each episode")
@@ -63,6 +68,8 @@ def parser() -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace) -> int:
     """Finds the path, trains, and writes what was asked for."""
+    if options.generalist:
+        return generalist(options)
     check_outputs(options)
     path = read_path(options)
     kind: str = options.agent or ("automdt" if path.stages == 3 else "edt")
@@ -81,6 +88,17 @@ def run(options: argparse.Namespace) -> int:
     if not options.quiet:
         summarise(found)
     return 0 if trained.converged_episodes is not None else 1
+
+
+def generalist(options: argparse.Namespace) -> int:
+    """Trains the policy for all paths and writes its files into a directory."""
+    if options.source or options.path or options.agent:
+        raise ValueError("the policy of --generalist is for all paths: leave out SRC, DST, --path and --agent")
+    if not options.output or not options.output.is_dir():
+        raise ValueError("--generalist needs --output DIR, a directory for its files")
+    from edt.training.generalist import command
+
+    return command.run(options.output, options.seed, as_json=options.json, quiet=options.quiet)
 
 
 def check_outputs(options: argparse.Namespace) -> None:

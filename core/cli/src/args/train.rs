@@ -11,6 +11,8 @@ the package's. It needs the extra `train`: pip install 'edt[train]'.
 Forms:
   edt train [OPTIONS] SRC DST      the path that `edt explore SRC DST` measured
   edt train [OPTIONS] --path FILE  the path in a file of `edt explore --output FILE`
+  edt train --generalist --output DIR  the policy of the optimizer `generalist`, for
+                           all paths: what edt was built with, to train it anew
 
 Main options:
   --agent edt|automdt|drl  which agent (edt: one concurrency; automdt: one for
