@@ -1,4 +1,4 @@
-"""`edt train --generalist`: trains and assesses the policy for all paths, and writes the files that the core contains."""
+"""`edt train --generalist`: trains and assesses the policy for all paths, and writes the files that the core has."""
 
 from __future__ import annotations
 

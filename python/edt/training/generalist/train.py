@@ -37,7 +37,7 @@ class Options:
     """Price of streams beyond 1.05 times the best, by their logarithm."""
     change: float = 0.03
     """Price of a change of the streams, by its logarithm, from the seventh interval on."""
-    unequal: float = 0.05
+    unequal: float = 0.1
     """Price of streams unlike those of the team, by the distance of logarithms."""
     seed: int = 0
     """Seed of weights and paths."""
