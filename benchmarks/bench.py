@@ -44,6 +44,12 @@ class Options:
     search: bool = False
     deadline: float | None = None
     """When, on the clock of `time.monotonic`, nothing more is begun; `None`: never."""
+    cells: str | None = None
+    """A regular expression that the names of cells of the grid hold."""
+    optimizers: tuple[str, ...] | None = None
+    congestion: tuple[str, ...] = ("cubic",)
+    keep_fixed: bool = False
+    """With `resume`, transfers with a constant concurrency are kept whatever build of edt made them."""
 
     @property
     def scale(self) -> str:

@@ -12,7 +12,20 @@ from processes import ROOT
 from results import FOLDER, number
 
 PAGE = ROOT / "benchmarks" / "RESULTS.md"
-ORDER = ("bars-cloudlab", "peers", "cpu", "tiny-4k", "ablation", "timeline", "training", "agents", "optimizers")
+ORDER = (
+    "bars-cloudlab",
+    "peers",
+    "cpu",
+    "tiny-4k",
+    "ablation",
+    "timeline",
+    "training",
+    "agents",
+    "optimizers",
+    "grid",
+    "steps",
+    "shares",
+)
 """What is read first, by the beginning of its name; the others follow by name."""
 OWN_VERSIONS = ("edt", "rustc", "c++", "python")
 

@@ -39,7 +39,12 @@ def opened(path: str) -> Iterator[Ends]:
         yield LOOPBACK
         return
     with emulated.Path.start(path) as running:
-        near = End(running.near.address, tuple(running.command("near", [])))
-        far = End(running.far.address, tuple(running.command("far", [])))
-        profile = running.profile
-        yield Ends(path, near, far, profile["rate_bps"], profile["rtt_ms"], profile["stream_rate_bps"])
+        yield ends_of(path, running)
+
+
+def ends_of(name: str, running: emulated.Path) -> Ends:
+    """Both ends of a path that is running."""
+    near = End(running.near.address, tuple(running.command("near", [])))
+    far = End(running.far.address, tuple(running.command("far", [])))
+    profile = running.profile
+    return Ends(name, near, far, profile["rate_bps"], profile["rtt_ms"], profile["stream_rate_bps"])

@@ -28,6 +28,8 @@ def draw(document: dict[str, Any]) -> list[tuple[str, str]]:
         "timeline": timeline,
         "training": training,
         "agents": agents,
+        "steps": steps,
+        "shares": shares,
     }
     # What is kept by path is named `peers-PATH`.
     drawer = drawers.get(document["name"].split("-")[0])
@@ -163,6 +165,57 @@ def agents(points: Points) -> list[tuple[str, str]]:
         columns[0][-1].legend(fontsize=7)
         found.append((f"concurrency over time on {path}", save(figure, f"agents-{path}")))
     return found
+
+
+def steps(points: Points) -> list[tuple[str, str]]:
+    """Throughput and streams of every optimizer over the path that changes, in the first repetition."""
+    shown = {
+        point["name"]: point["rows"]
+        for point in points.values()
+        if point["path"] == "changing" and point["seed"] == 0 and not point["name"].startswith("fixed ")
+    }
+    if not any(shown.values()):
+        return []
+    figure, columns = pyplot.subplots(1, 2, figsize=(9, 3), layout="constrained")
+    for index, (name, rows) in enumerate(shown.items()):
+        for axes, column in zip(columns, (1, 2), strict=True):
+            stairs(axes, rows, column, label=name, color=COLOURS[2 * index % 20])
+    for axes, text in zip(columns, ("Mbit/s", "streams"), strict=True):
+        axes.set_xlabel("seconds")
+        axes.set_ylabel(text)
+        axes.set_ylim(bottom=0)
+    columns[1].legend(fontsize=7)
+    return [("throughput and streams while the rate halves and doubles", save(figure, "steps"))]
+
+
+def shares(points: Points) -> list[tuple[str, str]]:
+    """Throughput of all tenants over time, in the first repetition: a row a scenario, a column an optimizer."""
+    first = [point for point in points.values() if point["seed"] == 0 and point["tenants"]]
+    if not first:
+        return []
+    scenarios = list(dict.fromkeys(point["scenario"] for point in first))
+    names = list(dict.fromkeys(point["name"] for point in first))
+    size = (3.2 * len(names), 2.0 * len(scenarios) + 0.4)
+    figure, rows = pyplot.subplots(
+        len(scenarios), len(names), figsize=size, layout="constrained", squeeze=False, sharey=True
+    )
+    for point in first:
+        axes = rows[scenarios.index(point["scenario"])][names.index(point["name"])]
+        for index, tenant in enumerate(point["tenants"]):
+            stairs(axes, tenant["rows"], 1, tenant["offset_s"], label=tenant["name"], color=COLOURS[2 * index])
+        axes.set_title(f"{point['scenario']}: {point['name']}", fontsize=8)
+        axes.set_ylim(bottom=0)
+        axes.legend(fontsize=6)
+    rows[0][0].set_ylabel("Mbit/s")
+    rows[-1][0].set_xlabel("seconds")
+    return [("throughput of transfers that share a path", save(figure, "shares"))]
+
+
+def stairs(axes: Any, rows: list[list[float]], column: int, offset_s: float = 0.0, **looks: Any) -> None:
+    """A line over intervals whose ends are the first column."""
+    if rows:
+        edges = [offset_s, *(offset_s + row[0] for row in rows)]
+        axes.stairs([row[column] for row in rows], edges, lw=1.1, **looks)
 
 
 def save(figure: Any, name: str) -> str:

@@ -103,8 +103,22 @@ def identity() -> str:
     others = ("--", ".", ":!benchmarks/results", ":!benchmarks/RESULTS.md")
     commit = output("git", "log", "-1", "--format=%h", "--abbrev=12", *others)
     changes = output("git", "diff", "HEAD", *others)
-    program = EDT.read_bytes() if EDT.exists() else b""
-    return f"{commit} {hashlib.blake2b(changes.encode() + program, digest_size=8).hexdigest()}"
+    return f"{commit} {digest(changes.encode() + program())}"
+
+
+def build() -> str:
+    """Which build of edt is measured, whatever else has changed."""
+    return digest(program())
+
+
+def program() -> bytes:
+    """The program that is measured."""
+    return EDT.read_bytes() if EDT.exists() else b""
+
+
+def digest(content: bytes) -> str:
+    """A short name for bytes."""
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 
 def facts() -> dict[str, Any]:

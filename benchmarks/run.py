@@ -47,8 +47,13 @@ EXPERIMENTS = {
     "logs-harp": "logs_harp",
     "logs-asm": "logs_asm",
     "optimizers": "optimizers",
+    "grid": "grid",
+    "steps": "steps",
+    "shares": "shares",
 }
 """Names in the order in which all are run, and the modules of `experiments`, imported only then: some need PyTorch."""
+BY_NAME = ("grid", "steps", "shares")
+"""Those that `all` leaves out: the whole grid takes days."""
 
 
 def main() -> int:
@@ -67,8 +72,14 @@ def main() -> int:
         resume=arguments.resume,
         search=arguments.search,
         deadline=time.monotonic() + 60 * arguments.minutes if arguments.minutes else None,
+        cells=arguments.cells,
+        optimizers=tuple(arguments.optimizers.split(",")) if arguments.optimizers else None,
+        congestion=tuple(arguments.congestion.split(",")),
+        keep_fixed=arguments.keep_fixed,
     )
-    names = list(EXPERIMENTS) if "all" in arguments.name else [name for name in arguments.name if name != "page"]
+    names = [name for name in arguments.name if name not in ("all", "page")]
+    if "all" in arguments.name:
+        names = [name for name in EXPERIMENTS if name not in BY_NAME or name in names]
     if options.resume and "all" in arguments.name:
         names = [name for name in names if not is_known(name, options)]
     missed, left = [], []
@@ -100,6 +111,16 @@ def parser() -> argparse.ArgumentParser:
         "--dataset", action="append", default=[], choices=sorted(datasets.NAMES), help="only this one; may be repeated"
     )
     found.add_argument("--tools", type=tools, help="only these, separated by commas: " + ", ".join(peers.ALL))
+    found.add_argument("--cells", metavar="REGEX", help="only cells of `grid` whose names hold this")
+    found.add_argument(
+        "--optimizers", metavar="LIST", help="only these in `grid`, `steps` and `shares`, separated by commas"
+    )
+    found.add_argument(
+        "--congestion", metavar="LIST", default="cubic", help="of `grid`: cubic, bbr, reno (default cubic)"
+    )
+    found.add_argument(
+        "--keep-fixed", action="store_true", help="with --resume, `grid` keeps constants that another build measured"
+    )
     found.add_argument("--repetitions", type=int, help="runs of each point")
     found.add_argument("--seconds", type=float, help="what a copy at the path's rate takes; scales the data sets")
     return found

@@ -1,0 +1,183 @@
+"""Optimizers against constants over a grid of rates, round trip times, losses and caps per stream, with real TCP."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import emulated
+import paths
+import tuned
+from bench import KEPT, Bench, Options
+from cells import Cell, batches, chosen, grid
+from grid_page import outcome
+from points import OutOfTime, Point, Points
+from processes import Failed, TooSlow, Workplace, workplace
+from results import Outcome, build
+from timed import supply, timed
+from timelines import mean, streams, throughput_bps
+from together import together
+from verdicts import is_constant
+
+SECONDS = (12.0, 60.0)
+"""How long a transfer takes, in a quick run and in a full one."""
+REPETITIONS = (1, 5)
+SOURCE_SCALE = 0.5
+"""Of the data set `uniform`: 32 files of 16 MiB, each of which is sent many times under other names."""
+
+
+def run(options: Options) -> Iterator[Outcome]:
+    """Measures the cells that were asked for, and tells of all that are there, also where the time was over before.
+
+    Raises:
+        OutOfTime: after the outcome, if something of what was asked for is missing.
+    """
+    late = False
+    with workplace() as place:
+        work = Grid(options, place)
+        try:
+            work.measure()
+        except OutOfTime:
+            late = True
+    yield outcome(work.found(), work.missing(), work.seconds, options.scale)
+    if late:
+        raise OutOfTime
+
+
+class Grid:
+    """The cells at work."""
+
+    def __init__(self, options: Options, place: Workplace) -> None:
+        self.options, self.place = options, place
+        full = not options.quick
+        self.seconds = options.seconds or SECONDS[full]
+        self.repetitions = options.repetitions or REPETITIONS[full]
+        self.optimizers = tuned.asked(options.optimizers)
+        every = grid(tuned.congestions(options.congestion))
+        self.cells = chosen(every, options.cells, quick=options.quick)
+        if not self.cells:
+            raise Failed(f"no cell of the grid has a name that holds `{options.cells}`")
+        self.all = [cell for cell in every if cell in {*self.cells, *chosen(every, None, quick=options.quick)}]
+        self.folder = KEPT / f"grid-{options.scale}"
+        self.build = build()
+        self.points = {cell: self.kept(cell) for cell in self.all}
+        self.source = Bench("grid", options, place).data("uniform", SOURCE_SCALE).path
+        self.trainer = tuned.Trainer(place, self.folder / "agents", self.source)
+
+    def kept(self, cell: Cell) -> Points:
+        """The points of a cell: what earlier runs finished of this build, unless it is to be measured anew."""
+        resume = self.options.resume or cell not in self.cells
+        file = self.folder / f"{cell.name}.json"
+        points = Points(file, f"{self.seconds:g} s", resume=resume, deadline=self.options.deadline)
+        points.found = {key: point for key, point in points.found.items() if self.holds(point)}
+        return points
+
+    def holds(self, point: Point) -> bool:
+        """Whether what was measured still counts; what failed is tried again."""
+        known = point["build"] == self.build or (self.options.keep_fixed and is_constant(point))
+        return bool(known and point["timeline"])
+
+    def measure(self) -> None:
+        """All cells once, then all of them again with another seed, and so on."""
+        print(f"  {len(self.cells)} cells, {self.minutes():,.0f} minutes if nothing is known", flush=True)
+        for seed in range(self.repetitions):
+            for batch in batches(self.cells):
+                self.train(batch)
+                self.side_by_side(batch, seed)
+
+    def minutes(self) -> float:
+        """How long all transfers take."""
+        longest = [max(len(self.runs(cell, 0)) for cell in batch) for batch in batches(self.cells)]
+        return self.repetitions * sum(longest) * self.seconds / 60
+
+    def runs(self, cell: Cell, seed: int) -> list[tuned.Run]:
+        """What is measured in a cell."""
+        agents = {kind: self.trainer.file(cell.name, kind) for kind in tuned.AGENTS}
+        found = [tuned.constant(streams) for streams in cell.constants]
+        return found + [tuned.optimizer(name, seed=seed, agent=agents.get(name)) for name in self.optimizers]
+
+    def train(self, batch: list[Cell]) -> None:
+        """Trains the agents that are missing, with nothing else running."""
+        for cell in batch:
+            for kind in (name for name in self.optimizers if name in tuned.AGENTS):
+                if self.trainer.file(cell.name, kind).exists():
+                    continue
+                if self.options.deadline is not None and time.monotonic() >= self.options.deadline:
+                    raise OutOfTime
+                print(f"  {cell.name}: training {kind}", flush=True)
+                try:
+                    self.trainer.train(cell.name, kind, cell.overrides)
+                except (Failed, emulated.Unavailable) as error:
+                    # Its transfers say so.
+                    print(f"  {cell.name}: {kind} is not trained, {error}", flush=True)
+
+    def side_by_side(self, batch: list[Cell], seed: int) -> None:
+        """Measures cells at the same time, each in a thread and in namespaces of its own."""
+        together([partial(self.cell, cell, seed, self.corner(index)) for index, cell in enumerate(batch)])
+
+    def corner(self, index: int) -> Workplace:
+        """A part of the workplace for one of those that work side by side."""
+        return Workplace(self.place.path / f"corner-{index}", self.place.secret)
+
+    def cell(self, cell: Cell, seed: int, place: Workplace, over: threading.Event) -> None:
+        """All transfers of a cell with one seed, one after the other."""
+        left = {f"{each.name} #{seed}": each for each in self.runs(cell, seed)}
+        left = {key: each for key, each in left.items() if key not in self.points[cell].found}
+        if not left:
+            return
+        source = supply(self.source, place, cell.rate_bps, self.seconds)
+        for key, each in left.items():
+            point = self.points[cell].measured(key, partial(self.point, cell, each, seed, place, source, over))
+            print(f"  {cell.name} {key}: {told(point, self.seconds)}", flush=True)
+
+    def point(
+        self, cell: Cell, each: tuned.Run, seed: int, place: Workplace, source: Path, over: threading.Event
+    ) -> Point:
+        """One transfer over a path of its own."""
+        point: Point = {"name": each.name, "seed": seed, "build": self.build}
+        try:
+            with emulated.Path.start(schedule=None, seed=seed + 1, **cell.overrides) as running:
+                ends = paths.ends_of(cell.name, running)
+                timeline = timed(place, ends, each.words, source, self.seconds).timeline
+                late = late_ms(running)
+        except (Failed, TooSlow, emulated.Unavailable) as error:
+            if over.is_set():
+                raise
+            return {**point, "failed": " ".join(str(error).split())[-300:], "timeline": []}
+        return {**point, "timeline": timeline, "late_ms": late}
+
+    def found(self) -> dict[Cell, list[Point]]:
+        """All points that are there, by cell."""
+        return {cell: list(self.points[cell].found.values()) for cell in sorted(self.all, key=in_order)}
+
+    def missing(self) -> dict[Cell, int]:
+        """How many transfers are missing in each cell, if any are."""
+        found = {}
+        for cell in sorted(self.all, key=in_order):
+            keys = {f"{each.name} #{seed}" for seed in range(self.repetitions) for each in self.runs(cell, seed)}
+            if left := len(keys - self.points[cell].found.keys()):
+                found[cell] = left
+        return found
+
+
+def in_order(cell: Cell) -> tuple[str, int, int, float, int]:
+    """The place of a cell in tables."""
+    return cell.congestion, cell.rate_mbps, cell.rtt_ms, cell.loss, cell.cap or 0
+
+
+def late_ms(running: emulated.Path) -> float:
+    """How late the path was in its usual second: where that is far above 1, the machine was too busy for it."""
+    late = sorted(sample["near_to_far"]["late_ms"] for sample in running.samples())
+    return round(late[len(late) // 2], 3) if late else 0.0
+
+
+def told(point: Point, seconds: float) -> str:
+    """A transfer in a few words."""
+    if not point["timeline"]:
+        return f"failed: {point['failed']}"
+    timeline = point["timeline"]
+    goodput = mean(timeline, throughput_bps, 0.0, seconds) / 1e6
+    return f"{goodput:,.0f} Mbit/s, {mean(timeline, streams, 0.0, seconds):.1f} streams"
