@@ -25,7 +25,7 @@ CHOSEN = "threadPool.FileTransfer.maxThreads = 12\nthreadPool.PublishDir.maxThre
 @pytest.mark.parametrize(
     ("config", "after", "publishing"),
     [
-        ("", "64 to 64", "64 to 64"),
+        ("", "256 to 256", "256 to 256"),
         ("edt.transfers = 3", "3 to 3", "3 to 3"),
         (CHOSEN, None, "10 to 13"),
     ],
@@ -37,6 +37,6 @@ def test_a_run_that_uses_edt_asks_for_more_files_at_once(
     pipeline.configure(config)
     run = pipeline.run(SCRIPT.replace("URL", server.url("x")))
     (before,) = run.lines("before ")
-    assert before != "64 to 64"
+    assert before != "256 to 256"
     assert run.lines("after ") == [after or before]
     assert run.lines("publishing ") == [publishing]

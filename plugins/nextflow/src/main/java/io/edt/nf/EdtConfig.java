@@ -53,7 +53,7 @@ public final class EdtConfig implements ConfigScope {
     public int statTtl;
 
     @ConfigOption
-    @Description("Files that Nextflow may stage or publish at once (64).")
+    @Description("Files that Nextflow may stage or publish at once (256).")
     public int transfers;
 
     @ConfigOption

@@ -52,7 +52,7 @@ final class Settings {
         mounts = mounts(given.get("mounts"));
         progressSeconds = seconds(given, "progress", 10_000) / 1000;
         statMillis = seconds(given, "statTtl", 2_000);
-        transfers = (int) number(given, "transfers", 64, 1, 10_000);
+        transfers = (int) number(given, "transfers", 256, 1, 10_000);
         partialDir = given.get("partialDir") == null ? null : Paths.get(given.get("partialDir").toString()).toAbsolutePath();
     }
 
