@@ -71,7 +71,6 @@ def figures(judged: dict[str, dict[Cell, Verdict]]) -> list[Figure]:
     soon = share(every, lambda each: each.converged)
     bar = f"{verdicts.UTILITY_BAR} of the best constant's utility"
     limits = f"{verdicts.INTERVALS_BAR} intervals and {verdicts.SECONDS_BAR:g} s"
-    streams = [each.excess for each in every if not each.failed] or [math.nan]
     found = [
         Figure(f"{JUDGED}: cells with at least {bar}", "", [good], at_least=CELLS_UTILITY_BAR),
         Figure(f"{JUDGED}: utility / best constant's, by cell", "", [each.share for each in every]),
@@ -82,15 +81,17 @@ def figures(judged: dict[str, dict[Cell, Verdict]]) -> list[Figure]:
             at_least=verdicts.GOODPUT_BAR,
         ),
         Figure(f"{JUDGED}: cells converged within {limits}", "", [soon], at_least=CELLS_CONVERGED_BAR),
-        Figure(f"{JUDGED}: most streams of any cell / optimum", "", [max(streams)], at_most=verdicts.STREAMS_BAR),
     ]
-    return found + [against(name, own, judged[name]) for name in judged if name != JUDGED]
+    if used := [each.excess for each in every if not each.failed]:
+        what = f"{JUDGED}: most streams of any cell / optimum"
+        found.append(Figure(what, "", [max(used)], at_most=verdicts.STREAMS_BAR))
+    return [*found, *(against(name, own, judged[name]) for name in judged if name != JUDGED)]
 
 
 def against(name: str, own: dict[Cell, Verdict], other: dict[Cell, Verdict]) -> Figure:
-    """The mean utility over the cells that both were measured in, less that of another optimizer."""
-    both = [cell for cell in own if cell in other]
-    gap = statistics.mean(own[cell].utility - other[cell].utility for cell in both) if both else math.nan
+    """The mean utility over the cells that both got through, less that of another optimizer."""
+    both = [cell for cell, each in other.items() if cell in own and not (each.failed or own[cell].failed)]
+    gap = statistics.mean(own[cell].utility - other[cell].utility for cell in both) if both else 0.0
     bar = 0.0 if name in RIVALS and both else None
     return Figure(f"mean utility of {JUDGED} less that of {name}, {len(both)} cells", "", [gap], at_least=bar)
 

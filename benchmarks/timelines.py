@@ -14,6 +14,8 @@ Value = Callable[[Sample], float]
 
 WINDOW_S = 3.0
 """How long a mean has to be good for its beginning to count as settled: three intervals of the usual second."""
+NEVER_S = 60.0
+"""As how long counts what never came, where figures need a number."""
 EQUAL = 0.97
 """Jain's index from which shares count as equal."""
 

@@ -40,9 +40,9 @@ def constant(streams: int) -> Run:
 
 
 def optimizer(name: str, *, seed: int = 0, agent: Path | None = None) -> Run:
-    """An optimizer, with its agent if it is one that is trained."""
-    trained = ("--agent", str(agent)) if agent else ()
-    return Run(name, ("--optimizer", name, *trained, "--seed", str(seed)))
+    """An optimizer; with its agent, and the seed of what that draws, if it is one that is trained."""
+    trained = ("--agent", str(agent), "--seed", str(seed)) if agent else ()
+    return Run(name, ("--optimizer", name, *trained))
 
 
 @functools.cache

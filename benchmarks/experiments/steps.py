@@ -19,7 +19,7 @@ from points import OutOfTime, Point
 from processes import Failed, TooSlow, Workplace, workplace
 from results import Figure, Outcome, Table
 from timed import supply, timed
-from timelines import WINDOW_S, mean, near, rows, settled, streams, throughput_bps
+from timelines import NEVER_S, WINDOW_S, mean, near, rows, settled, streams, throughput_bps
 from verdicts import share_of, utility_over
 
 RATE_BPS = 1e9
@@ -85,7 +85,7 @@ class Steps:
             return
         times = [(number + 1) * self.phase_s for number in range(len(RATES) - 1)]
         schedule = [{"at": at, "rate": rate} for at, rate in zip(times, RATES[1:], strict=True)]
-        runs = [*map(tuned.constant, CONSTANTS), *(tuned.optimizer(name, seed=seed) for name in self.names)]
+        runs = [*map(tuned.constant, CONSTANTS), *map(tuned.optimizer, self.names)]
         self.measure("changing", runs, seed, len(RATES) * self.phase_s, schedule)
 
     def cliff(self, seed: int) -> None:
@@ -93,8 +93,7 @@ class Steps:
         if not self.wanted("cliff"):
             return
         self.measure("cliff", [tuned.constant(CLIFF_BEST)], seed, min(CLIFF_S[0], self.cliff_s))
-        runs = [tuned.optimizer(name, seed=seed) for name in self.names]
-        self.measure("cliff", runs, seed, self.cliff_s)
+        self.measure("cliff", [*map(tuned.optimizer, self.names)], seed, self.cliff_s)
 
     def measure(
         self, path: str, runs: list[tuned.Run], seed: int, seconds: float, schedule: list[dict[str, Any]] | None = None
@@ -195,7 +194,7 @@ def figures(changing: dict[str, Point], cliff: dict[str, Point], phase_s: float)
     found = [failures([*changing.values(), *cliff.values()])]
     for number, change in ((1, "half the rate"), (2, "twice the rate")):
         if own and best:
-            values = [back(point, best, phase_s)[number] for point in own]
+            values = [min(back(point, best, phase_s)[number], NEVER_S) for point in own]
             what = f"{JUDGED}: seconds until within 10 % of the best after {change}"
             found.append(Figure(what, "s", values, at_most=BACK_S))
     if counts := [collapses(point["rates_bps"]) for point in cliff.values() if fell(point)]:
@@ -265,5 +264,6 @@ def notes() -> list[str]:
         "`seconds`: from the change of the path (at first: from the beginning) to the end of the first interval from "
         "which the utility was within 10 % of what the best constant of that phase settles at, for three seconds and "
         "on average over the rest of the phase. Streams are means over the second half of each phase.",
-        f"A path that is still overloaded when its {COLLAPSE_S:g} s are over collapses again at once, which counts.",
+        f"In figures, never counts as {NEVER_S:g} s. A path that is still overloaded when its {COLLAPSE_S:g} s are "
+        "over collapses again at once, which counts.",
     ]
