@@ -2,7 +2,7 @@
 
 use std::fs::{Metadata, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal as _, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use edt::history::{Cell, History, Table};
 use edt::{Error, ErrorKind};
@@ -26,25 +26,45 @@ pub(crate) fn run(args: &HistoryExportArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Complete)
 }
 
-/// Writes a file that appears under its name when it is whole. A pipe or a device is written to as it is.
+/// Links that lead from one to the next, at most.
+const MOST_LINKS: usize = 40;
+
+/// Writes a file that appears under its name when it is whole. A pipe or a device is written to as it is, and so is a file where none can
+/// be made beside it.
 fn to_file(path: &Path, write: impl FnOnce(&mut (dyn Write + Send)) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let refused = |cause: io::Error| {
         Error::new(ErrorKind::InvalidInput, format!("could not create `{}`", path.display()))
             .with_cause(cause)
             .with_hint("name a file that can be written, in a directory that exists")
     };
+    let there = |truncate| OpenOptions::new().write(true).truncate(truncate).open(path).map_err(refused);
     let found = path.metadata().ok();
     if found.as_ref().is_some_and(|found| !found.is_file()) {
-        let special = OpenOptions::new().write(true).open(path).map_err(refused)?;
-        return write(&mut BufWriter::new(special));
+        return write(&mut BufWriter::new(there(false)?));
     }
     // Of a link what it leads to is replaced, and not the link.
-    let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let mut out = BufWriter::new(beside(&place, found.as_ref()).map_err(refused)?);
+    let place = target(path).map_err(refused)?;
+    let file = match beside(&place, found.as_ref()) {
+        Ok(file) => file,
+        Err(cause) if found.is_none() => return Err(refused(cause).into()),
+        Err(_) => return write(&mut BufWriter::new(there(true)?)),
+    };
+    let mut out = BufWriter::new(file);
     write(&mut out)?;
     let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
     file.persist(&place).map_err(|unplaced| refused(unplaced.error))?;
     Ok(())
+}
+
+/// Where a path leads, whether there is anything or not.
+fn target(path: &Path) -> io::Result<PathBuf> {
+    let mut place = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let Ok(next) = place.read_link() else { return Ok(place) };
+        // From the directory that the link lies in.
+        place = place.parent().unwrap_or(Path::new("")).join(next);
+    }
+    Err(io::Error::other("too many links lead from one to the next"))
 }
 
 /// A file without a name of its own in the directory of another, which it replaces later, and whose permissions it has.
@@ -55,12 +75,18 @@ fn beside(place: &Path, found: Option<&Metadata>) -> io::Result<NamedTempFile> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
-        let mode = found.map_or(0o666, |found| found.permissions().mode() & 0o777);
+        let mode = if found.is_some() { 0o600 } else { 0o666 };
         builder.permissions(std::fs::Permissions::from_mode(mode));
+    }
+    let file = builder.tempfile_in(directory)?;
+    // The mask of the user is for files that are new.
+    #[cfg(unix)]
+    if let Some(found) = found {
+        file.as_file().set_permissions(found.permissions())?;
     }
     #[cfg(not(unix))]
     let _ = found;
-    builder.tempfile_in(directory)
+    Ok(file)
 }
 
 fn write(out: &mut (dyn Write + Send), rows: &Rows, format: FormatArg) -> anyhow::Result<()> {
@@ -217,13 +243,41 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (path, link) = (directory.path().join("out.csv"), directory.path().join("link"));
         std::fs::write(&path, "first").unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        to_file(&link, |out| Ok(out.write_all(b"second")?)).unwrap();
-        assert!(link.is_symlink());
-        assert_eq!(std::fs::read(&path).unwrap(), b"second");
-        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        // One that every mask leaves as it is, and one that every mask but none cuts.
+        for mode in [0o600, 0o666] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            to_file(&link, |out| Ok(out.write_all(b"second")?)).unwrap();
+            assert!(link.is_symlink());
+            assert_eq!(std::fs::read(&path).unwrap(), b"second");
+            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, mode);
+        }
         to_file(Path::new("/dev/null"), |out| Ok(out.write_all(b"third")?)).unwrap();
         assert!(!Path::new("/dev/null").metadata().unwrap().is_file());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_that_leads_nowhere_is_followed_and_not_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let (first, second) = (directory.path().join("first"), directory.path().join("second"));
+        std::os::unix::fs::symlink("second", &first).unwrap();
+        std::os::unix::fs::symlink(directory.path().join("out.csv"), &second).unwrap();
+        to_file(&first, |out| Ok(out.write_all(b"rows")?)).unwrap();
+        assert!(first.is_symlink() && second.is_symlink());
+        assert_eq!(std::fs::read(directory.path().join("out.csv")).unwrap(), b"rows");
+        let circle = directory.path().join("circle");
+        std::os::unix::fs::symlink("circle", &circle).unwrap();
+        assert_eq!(Exit::of(&to_file(&circle, |_| Ok(())).unwrap_err()), Exit::Usage);
+        assert!(circle.is_symlink());
+    }
+
+    /// Nobody can make a file beside those of a process, not even the superuser.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_is_written_in_its_place_where_none_can_be_made_beside_it() {
+        let name = Path::new("/proc/self/comm");
+        to_file(name, |out| Ok(out.write_all(b"edt-export")?)).unwrap();
+        assert_eq!(std::fs::read(name).unwrap(), b"edt-export\n");
     }
 }
