@@ -60,8 +60,6 @@ class Replayed:
     """The median accuracy of the predictions for all settings of the pass that were not sampled."""
     kept: list[Tried] = field(default_factory=list)
     """What the search would stay with."""
-    highest: list[Tried] = field(default_factory=list)
-    """The highest point of its surface, with as many streams as that takes."""
     candidates: list[int] = field(default_factory=list)
     """Surfaces that were left."""
 
@@ -122,8 +120,11 @@ class Archive:
         return [each for each in known if self.cluster[each.number] == self.cluster[held.number]]
 
 
-def replayed(held: Pass, knowledge: dict[str, Any], first: First = "maximum") -> Replayed:
-    """Takes samples from a pass that the knowledge does not hold."""
+def replayed(held: Pass, knowledge: dict[str, Any], first: First = "maximum", enough: float | None = None) -> Replayed:
+    """Takes samples from a pass that the knowledge does not hold.
+
+    `enough` is the share of the highest throughput from which on fewer streams are better; by default as in transfers.
+    """
     truth = held.throughput
     best = max(truth.values())
 
@@ -135,7 +136,7 @@ def replayed(held: Pass, knowledge: dict[str, Any], first: First = "maximum") ->
         return 1 - abs(truth[setting] - predicted) / predicted
 
     known = {"bandwidth": held.bandwidth, "rtt_s": held.rtt_s, "mean_size": held.mean_size, "files": float(held.files)}
-    search = AsmSearch(json.dumps(knowledge).encode(), known)
+    search = AsmSearch(json.dumps(knowledge).encode(), known, enough=enough)
     cluster = knowledge["clusters"][search.cluster]
     found = Replayed(held.number, len(search.loads))
     setting, searching = begin(search, cluster, first), True
@@ -150,7 +151,6 @@ def replayed(held: Pass, knowledge: dict[str, Any], first: First = "maximum") ->
         found.fresh.append(setting not in sampled)
         found.others.append(statistics.median(max(0.0, agreement(other)) for other in truth if other not in sampled))
         found.kept.append(tried(kept))
-        found.highest.append(tried(setting_of(cluster["surfaces"][search.surface]["argmax"])))
         found.candidates.append(search.candidates)
     return found
 

@@ -53,8 +53,8 @@ def test_a_pass_is_a_group_with_a_model() -> None:
     assert group["rows"] == list(range(216))
     model = group["model"]
     assert (model["degree"], round(model["accuracy"], 3)) == (2, 1.0)
-    assert len(set(model["validating"])) == 65
-    assert set(model["validating"]) < set(group["rows"])
+    assert len(set(group["validating"])) == 65
+    assert set(group["validating"]) < set(group["rows"])
     assert model["best"][0] == pytest.approx(16, abs=0.01)
     # 70 % of 400 are 280: from 5.05 on.
     assert model["relaxed"] == pytest.approx([6, 1, 1])
@@ -76,10 +76,14 @@ def test_one_polynomial_can_be_held_to_rows_that_it_was_not_fitted_to() -> None:
 
 def test_outliers_count_by_the_mean_of_their_group() -> None:
     rows = [{"goodput": goodput} for goodput in (1.0, 3.0, 5.0, 7.0, 9.0)]
-    model = {"predicted": [4.0, 7.0, 9.0], "validating": [4]}
-    groups: list[logs_harp.Group] = [{"rows": [0, 1], "model": None}, {"rows": [2, 3, 4], "model": model}]
+    groups: list[logs_harp.Group] = [
+        {"rows": [0, 1], "validating": [1], "model": None},
+        {"rows": [2, 3, 4], "validating": [4], "model": {"predicted": [4.0, 7.0, 9.0]}},
+    ]
     assert logs_harp.everything(groups, rows) == [(1, 2), (3, 2), (5, 4), (7, 7), (9, 9)]
     assert logs_harp.validating(groups[1:], rows) == [(9, 9)]
+    assert logs_harp.validating(groups, rows) == [(3, 1), (9, 9)], "an outlier by the mean of the others"
+    assert logs_harp.parted(groups) == ([0, 2, 3], [1, 4])
     explained, variance = logs_harp.explained(logs_harp.everything(groups, rows))
     assert explained == pytest.approx(1 - 3 / 40)
     assert variance == pytest.approx(3 / 5 * (8 / 1e6) ** 2)

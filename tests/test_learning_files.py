@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -66,7 +69,8 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     both = {name: [*load[name], *load[name]] for name in ("settings", "count", "mean", "squares")}
     cases: list[tuple[dict[str, Any], str]] = [
         ({"kind": "harp"}, "kind 'harp'"),
-        ({"format": 9}, "format 9"),
+        ({"format": 9}, "format 9, and this edt knows format 2\nhint: update edt, or learn anew"),
+        ({"format": 1}, "format 1, and this edt knows format 2\nhint: learn anew with `edt learn --fresh`"),
         ({"features": []}, "features"),
         ({"learned": {}}, "no 'options'"),
         (
@@ -241,6 +245,23 @@ def test_the_command_learns_adds_and_counts_nothing_twice(tmp_path: Path, monkey
     assert "was learned from before" in ended.stderr
 
 
+def test_a_file_of_before_is_refused_with_what_to_do_and_nothing_counts_twice(tmp_path: Path) -> None:
+    (tmp_path / "0.csv").write_text(csv(log()))
+    file = tmp_path / "knowledge.json"
+    words: tuple[str | Path, ...] = (tmp_path / "0.csv", "--output", file)
+    assert learned_by_command(*words, data=tmp_path).returncode == 0
+    before = json.loads(file.read_text())
+    before["format"], before["learned"]["logs"][0]["name"] = 1, "the digest of a file's bytes"
+    file.write_text(json.dumps(before))
+    ended = learned_by_command(*words, data=tmp_path)
+    assert (ended.returncode, "hint: learn anew with `edt learn --fresh`" in ended.stderr) == (2, True), ended.stderr
+    assert json.loads(file.read_text()) == before
+    with pytest.raises(edt.InvalidInputError, match="format 1"):
+        edt.copy("zero:1x1MiB", "null:", optimizer="asm", knowledge=file)
+    ended = learned_by_command(*words, "--fresh", "--json", data=tmp_path)
+    assert json.loads(ended.stdout)["entries"] == 125, ended.stderr
+
+
 def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
     ended = learned_by_command(data=tmp_path)
     assert ended.returncode == 2
@@ -258,17 +279,49 @@ def test_intervals_count_where_they_were_judged_and_the_setting_stayed() -> None
     assert np.flatnonzero(found).tolist() == [1, 3, 5, 7], "of transfer 2 nobody judged: it is the last that counts not"
 
 
-def test_own_transfers_are_learned_from_and_only_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_transfers_from_storage_to_storage_are_learned_from() -> None:
+    names = ["", "", "", "/data/zero:", "", ""]
+    transfers = {
+        "id": np.arange(6.0),
+        "source": np.array(["local", "zero", "local", "local", "local", "a_1"], dtype=object),
+        "destination": np.array(["h_1", "h_1", "null", "h_1", "h_1", "h_1"], dtype=object),
+        "source_name": np.array(names, dtype=object),
+    }
+    intervals = {"transfer": np.arange(6.0), "judged": np.array([1.0, 1.0, 1.0, np.nan, np.nan, np.nan])}
+    found = own.of_storage(transfers, intervals)
+    assert found.tolist() == [True, False, False, True, False, True], "of 4, which nobody judged, nothing tells"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """48 files of 8 MiB, in the place of one."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+    (folder / "0").write_bytes(random.Random(0).randbytes(8 << 20))
+    for number in range(1, 48):
+        os.link(folder / "0", folder / str(number))
+    return folder
+
+
+def test_own_transfers_are_learned_from_and_only_once(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("EDT_DATA_DIR", str(tmp_path))
     monkeypatch.delenv("EDT_HISTORY", raising=False)
+
+    def copied(**options: Any) -> None:
+        edt.copy(files, tmp_path / "copy", optimizer="fixed", interval=0.05, **options)
+        shutil.rmtree(tmp_path / "copy")
+
     for streams in (1, 2, 3):
-        edt.copy("zero:40x32MiB", "null:", optimizer="fixed", concurrency=streams, interval=0.05)
-    edt.copy("zero:40x32MiB", "null:", optimizer="fixed", concurrency=5, interval=0.05, pipelining=0)
-    edt.copy("zero:4x8MiB", "null:", optimizer="fixed", concurrency=4, interval=0.05, limit_rate="200MB")
+        copied(concurrency=streams)
+    copied(concurrency=5, pipelining=0)
+    copied(concurrency=4, limit_rate="400MB")
+    edt.copy("zero:40x32MiB", "null:", optimizer="fixed", concurrency=7, interval=0.05)
     found, until_s = own.transfers(0.0)
     assert 3 <= len(found) <= 9, "one entry for each transfer, or one for each ten seconds"
     assert set(map(tuple, found.settings.tolist())) == {(NO_LIMIT, streams, NO_LIMIT) for streams in (1, 2, 3)}
-    assert 2.0 ** found.features[0, 2:] == pytest.approx([32 * 2**20, 40])
+    assert 2.0 ** found.features[0, 2:] == pytest.approx([8 * 2**20, 48])
     assert len(own.transfers(until_s)[0]) == 0
     (tmp_path / "log.csv").write_text(csv(log()))
     edt.history.import_csv(tmp_path / "log.csv")

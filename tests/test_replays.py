@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 pytest.importorskip("sklearn", reason="learning needs scikit-learn: pip install 'edt[learn]'")
 
 from gridftp_logs import Pass
-from replays import SAMPLES, Archive, replayed
+from replays import SAMPLES, Archive, Tried, replayed
 
 POWERS = (1, 2, 4, 8, 16)
 DAY_S = 86_400.0
@@ -41,7 +42,7 @@ def test_a_search_that_has_ended_predicts_what_it_sampled(factor: float, agreeme
     assert found.accuracy == pytest.approx([max(0.0, agreement)] * SAMPLES, abs=0.01)
     assert found.others == pytest.approx([max(0.0, agreement)] * SAMPLES, abs=0.01)
     assert [each.fraction for each in found.kept] == [1.0] * SAMPLES
-    assert [each.streams for each in found.highest] == [32] * SAMPLES
+    assert [each.streams for each in found.kept] == [32] * SAMPLES
 
 
 def test_a_prediction_is_new_until_its_setting_was_sampled() -> None:
@@ -54,6 +55,14 @@ def test_a_prediction_is_new_until_its_setting_was_sampled() -> None:
     assert found.agreement[0] == found.agreement[1] == pytest.approx(1.0, abs=0.1)
     assert [each.setting for each in found.kept] == [(4, 2, 4)] * SAMPLES
     assert found.candidates == [1] * SAMPLES
+
+
+def test_fewer_streams_are_kept_where_they_give_about_as_much_unless_that_is_not_enough() -> None:
+    rows = [(setting, 0.99e8 if setting == (4, 4, 4) else throughput) for setting, throughput in made(0, 1.0).rows]
+    passes = [replace(made(number, 1.0), rows=rows) for number in (0, 1)]
+    knowledge = Archive(passes).knowledge(passes[:1])
+    assert replayed(passes[1], knowledge).kept == [Tried((4, 4, 4), 0.99)] * SAMPLES
+    assert replayed(passes[1], knowledge, enough=1.0).kept == [Tried((4, 8, 4), 1.0)] * SAMPLES
 
 
 def test_a_search_may_begin_where_the_surfaces_lie_furthest_apart() -> None:

@@ -192,9 +192,9 @@ class HarpHistory:
     def groups(self, limit: int = 65535) -> str:
         """The groups of rows that met the same load and their models with at most `limit` files in flight, as JSON.
 
-        A list of objects with `class`, `rows` (indices) and `model`: null for an outlier, else `degree`, `training` and
-        `validation` (R²), `validating` (the indices of the rows that it was not fitted to), `predicted` (one throughput
-        a row), `best` and `relaxed` (parameters) and the validation `accuracy`, 0 to 1 or null.
+        A list of objects with `class`, `rows` (indices), `validating` (the indices of those that no model is fitted to)
+        and `model`: null for an outlier, else `degree`, `training` and `validation` (R²), `predicted` (one throughput a
+        row), `best` and `relaxed` (parameters) and the validation `accuracy`, 0 to 1 or null.
         """
 
     def global_fit(
@@ -219,10 +219,14 @@ class AsmSearch:
     A setting is parallelism, concurrency and pipelining; throughputs are in bytes per second.
     """
 
-    def __new__(cls, knowledge: bytes, features: Mapping[str, float], max_streams: int = 65535) -> AsmSearch:
+    def __new__(
+        cls, knowledge: bytes, features: Mapping[str, float], max_streams: int = 65535, enough: float | None = None
+    ) -> AsmSearch:
         """Begins at the median load of the cluster that is nearest to a transfer with these features.
 
-        `features` are those that are known of `bandwidth`, `rtt_s`, `mean_size` and `files`.
+        `features` are those that are known of `bandwidth`, `rtt_s`, `mean_size` and `files`. `enough` is the share of
+        the highest throughput, up to 1, from which on a setting is as good as the best but for its streams; without it,
+        the one that transfers use, 0.98.
         """
 
     @property
@@ -246,7 +250,7 @@ class AsmSearch:
         """How many surfaces are still candidates, this one among them."""
 
     def best(self, surface: int) -> tuple[int, int, int]:
-        """The setting with the fewest streams that gives 98 % of the highest throughput within the limit of streams."""
+        """The setting with the fewest streams that gives enough of the highest throughput within the most streams."""
 
     def predict(self, surface: int, setting: tuple[int, int, int]) -> tuple[float, float]:
         """The throughput of a surface at a setting, and its standard deviation."""

@@ -24,10 +24,20 @@ pub(crate) struct AsmSearch {
 #[pymethods]
 impl AsmSearch {
     #[new]
-    #[pyo3(signature = (knowledge, features, max_streams=65_535))]
+    #[pyo3(signature = (knowledge, features, max_streams=65_535, enough=None))]
     #[expect(clippy::needless_pass_by_value, reason = "it comes from Python")]
-    fn new(py: Python<'_>, knowledge: &[u8], features: HashMap<String, f64>, max_streams: u16) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        knowledge: &[u8],
+        features: HashMap<String, f64>,
+        max_streams: u16,
+        enough: Option<f64>,
+    ) -> PyResult<Self> {
         let knowledge = Knowledge::parse(knowledge).map_err(|error| raised(py, &error))?;
+        let knowledge = match enough {
+            Some(share) => knowledge.with_enough(share.clamp(0.0, 1.0)),
+            None => knowledge,
+        };
         let known = |name: &str| features.get(name).copied();
         let rtt = known("rtt_s").map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default());
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of files; the cast saturates")]

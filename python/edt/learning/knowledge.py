@@ -20,7 +20,8 @@ from edt.learning.options import Options
 from edt.learning.surfaces import Surface, Surfaces, surfaces
 
 KIND = "asm"
-FORMAT = 1
+FORMAT = 2
+"""In the first, logs had other names, so that they would be learned from again, and pipelining could be 0."""
 
 MOST_BYTES = 256 << 20
 """The largest file that a transfer reads."""
@@ -122,7 +123,7 @@ class Knowledge:
         if text["kind"] != KIND:
             raise ValueError(f"it is of the kind {text['kind']!r}, not {KIND!r}")
         if text["format"] != FORMAT:
-            raise ValueError(f"it is of format {text['format']!r}, and this edt knows format {FORMAT}")
+            raise ValueError(other_format(text["format"]))
         if (features := {each["name"]: each["scale"] for each in text["features"]}) != FEATURES:
             raise ValueError(f"its features are {features}, not {FEATURES}")
         learned = text["learned"]
@@ -136,6 +137,15 @@ class Knowledge:
 def refused(constant: str) -> None:
     """Refuses what Python reads as a number, and no other reader of JSON does."""
     raise ValueError(f"it holds {constant}, which is no number")
+
+
+def other_format(found: Any) -> str:
+    """What is wrong with a file of another format, and what to do."""
+    remedy = "learn anew" if isinstance(found, int) and found < FORMAT else "update edt, or learn anew"
+    return (
+        f"it is of format {found!r}, and this edt knows format {FORMAT}\n"
+        f"hint: {remedy} with `edt learn --fresh`, naming the logs again"
+    )
 
 
 def told(cluster: Cluster, drawn: Surfaces) -> dict[str, Any]:

@@ -14,10 +14,10 @@ from edt.learning.entries import NO_LIMIT, Entries, Flags, Floats, Ints
 Columns = dict[str, Any]
 """Arrays of equal length by name."""
 
-TEXTS = ("source", "destination", "options")
+TEXTS = ("source", "destination", "source_name", "options")
 """Columns that hold no numbers."""
 
-OF_TRANSFERS = ("id", "began_s", "ended_s", "source", "destination", "bandwidth", "rtt_s", "options")
+OF_TRANSFERS = ("id", "began_s", "ended_s", "source", "destination", "source_name", "bandwidth", "rtt_s", "options")
 COUNTS = ("listed_files", "listed_bytes", "files_done", "bytes_done")
 OF_INTERVALS = (
     *("transfer", "number", "elapsed_s", "interval_s", "network_concurrency", "parallelism", "pipelining", "judged"),
@@ -35,13 +35,13 @@ def transfers(after_s: float) -> tuple[Entries, float]:
 
     Times are seconds since 1970. An interval counts if its setting was in effect in the one before it too, so that the
     streams have grown, and not if the work ran dry in it. Intervals with the same setting that follow each other are
-    one entry, of ten seconds at most. Transfers that somebody held back tell nothing of their path, nor do
-    intervals with a new stream for each chunk (pipelining 0), which no optimizer may choose.
+    one entry, of ten seconds at most. Transfers that somebody held back tell nothing of their path, nor do those from
+    `zero:` or to `null:`, nor intervals with a new stream for each chunk (pipelining 0), which no optimizer may choose.
     """
     every = columns(history.transfers(), (*OF_TRANSFERS, *COUNTS))
     intervals = columns(history.intervals(), (*OF_INTERVALS, *RATES))
     intervals |= settings(intervals)
-    new = (every["ended_s"] > after_s) & ~held_back(every["options"])
+    new = (every["ended_s"] > after_s) & ~held_back(every["options"]) & of_storage(every, intervals)
     counts = settled(intervals) & np.isin(intervals["transfer"], every["id"][new]) & (intervals["pipelining"] > 0)
     intervals = {name: column[counts] for name, column in intervals.items()}
     of = place(every["id"], intervals["transfer"])
@@ -128,6 +128,19 @@ def held_back(options: Iterable[str]) -> Flags:
     told = [json.loads(text or "{}") for text in options]
     limits = ("limit_rate", "worker_rate")
     return np.array([any(each.get(name) is not None for name in limits) for each in told], dtype=bool)
+
+
+def of_storage(transfers: Mapping[str, Any], intervals: Mapping[str, Floats]) -> Flags:
+    """Which transfers went from storage to storage.
+
+    Before intervals were judged, `zero:` and `null:` were kept as of this machine: where no name was kept either, a
+    transfer from then may be one of those.
+    """
+    judged = np.isin(transfers["id"], intervals["transfer"][np.isfinite(intervals["judged"])])
+    here = (transfers["source"] == "local") | (transfers["destination"] == "local")
+    none = (transfers["source"] == "zero") | (transfers["destination"] == "null")
+    found: Flags = ~none & (judged | (transfers["source_name"] != "") | ~here)
+    return found
 
 
 def known_or(column: Floats, other: Floats) -> Floats:

@@ -6,11 +6,11 @@ use serde::Deserialize;
 
 use super::features::{Feature, Features};
 use super::setting::{Bounds, Setting};
-use super::surface::{Cluster, Grid, Surface, best_of};
+use super::surface::{Cluster, ENOUGH, Grid, Surface, best_of};
 use crate::error::{Error, ErrorKind, Result};
 
-/// The only version of the file so far.
-const FORMAT: u32 = 1;
+/// The version of the file. In the first, logs had other names, and would count again, and pipelining could be 0.
+const FORMAT: u32 = 2;
 
 /// What a file says that it is.
 const KIND: &str = "asm";
@@ -72,8 +72,9 @@ impl Knowledge {
             return Err(refused(format!("it is of the kind `{kind}`, not `{KIND}`")));
         }
         if format != FORMAT {
+            let remedy = if format < FORMAT { "learn anew" } else { "update edt, or learn anew" };
             return Err(refused(format!("it is of format {format}, and this edt knows format {FORMAT}"))
-                .with_hint("learn again with the edt that is to use it, or update edt"));
+                .with_hint(format!("{remedy} with `edt learn --fresh`, naming the logs again")));
         }
         let Text { features, clusters } = serde_json::from_slice(bytes).map_err(unreadable)?;
         if features.iter().any(|feature| !(feature.scale.is_finite() && feature.scale > 0.0)) {
@@ -84,6 +85,14 @@ impl Knowledge {
         }
         let clusters: Result<Vec<Cluster>> = clusters.into_iter().map(|cluster| cluster.checked(features.len())).collect();
         Ok(Self { scales: features, clusters: clusters? })
+    }
+
+    /// The same where, of settings that promise at least this share of the highest throughput, the one with the fewest streams is the best;
+    /// 1 takes the highest. Without this it is 0.98.
+    #[must_use]
+    pub fn with_enough(mut self, share: f64) -> Self {
+        self.clusters = self.clusters.into_iter().map(|cluster| cluster.with_enough(share)).collect();
+        self
     }
 
     /// The clusters in the order of the file.
@@ -127,7 +136,7 @@ impl ClusterText {
         }
         grids.iter().try_for_each(Grid::check)?;
         let surfaces: Result<Vec<Surface>> = surfaces.into_iter().map(|surface| surface.checked(&grids)).collect();
-        let cluster = Cluster { centroid, entries, grids, surfaces: surfaces? };
+        let cluster = Cluster { centroid, entries, grids, surfaces: surfaces?, enough: ENOUGH };
         if cluster.surfaces.windows(2).any(|pair| pair[0].load > pair[1].load) {
             return Err(refused("the surfaces of a cluster are not in the order of their loads"));
         }
@@ -143,7 +152,7 @@ impl SurfaceText {
         let [parallelism, concurrency, pipelining] = self.argmax;
         let (throughput, deviation) = (joined(&self.throughput, grids)?, joined(&self.deviation, grids)?);
         let argmax = Setting { parallelism, concurrency, pipelining };
-        let best = best_of(grids, &throughput, Bounds::NONE).unwrap_or(argmax);
+        let best = best_of(grids, &throughput, Bounds::NONE, ENOUGH).unwrap_or(argmax);
         let surface = Surface { load: self.load, argmax, best, throughput, deviation };
         if !(0.0..=1.0).contains(&surface.load) {
             return Err(refused(format!("a load of {} is not between 0 and 1", surface.load)));
@@ -219,7 +228,8 @@ mod tests {
     #[test]
     fn what_is_broken_newer_or_of_another_kind_is_refused() {
         for (from, to, expected) in [
-            ("\"format\": 1", "\"format\": 2", "format 2"),
+            ("\"format\": 2", "\"format\": 3", "format 3"),
+            ("\"format\": 2", "\"format\": 1", "format 1, and this edt knows format 2"),
             ("\"asm\"", "\"harp\"", "`harp`"),
             ("{", "[", "cannot be read"),
             ("\"scale\": 0.5", "\"scale\": 0", "scale"),
@@ -241,10 +251,20 @@ mod tests {
 
     #[test]
     fn a_file_without_transfers_asks_for_some() {
-        let empty = r#"{"kind": "asm", "format": 1, "features": [], "clusters": []}"#;
+        let empty = r#"{"kind": "asm", "format": 2, "features": [], "clusters": []}"#;
         let error = Knowledge::parse(empty.as_bytes()).unwrap_err();
         assert_eq!(error.what(), "it knows no transfers");
         assert!(error.hint().unwrap().contains("edt learn"));
-        assert!(Knowledge::parse(br#"{"format": 1}"#).unwrap_err().what().contains("``"));
+        assert!(Knowledge::parse(br#"{"format": 2}"#).unwrap_err().what().contains("``"));
+    }
+
+    #[test]
+    fn the_remedy_for_a_file_of_before_is_to_learn_anew_and_for_a_later_one_to_update() {
+        let hint = |format: &str| {
+            let text = KNOWLEDGE.replace("\"format\": 2", format);
+            Knowledge::parse(text.as_bytes()).unwrap_err().hint().unwrap().to_owned()
+        };
+        assert!(hint("\"format\": 1").starts_with("learn anew with `edt learn --fresh`"));
+        assert!(hint("\"format\": 3").starts_with("update edt, or learn anew"));
     }
 }

@@ -16,7 +16,7 @@ const LEAST_BOUND: f64 = 0.05;
 
 /// Of the settings that promise at least this share of the highest throughput, the one with the fewest streams is the best: what
 /// the others promise beyond it is within the noise, and their streams are taken from others on the path.
-const ENOUGH: f64 = 0.98;
+pub(super) const ENOUGH: f64 = 0.98;
 
 /// The settings that surfaces are known at: all combinations of three ascending lists.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -141,6 +141,8 @@ pub struct Cluster {
     pub(super) entries: u64,
     pub(super) grids: Vec<Grid>,
     pub(super) surfaces: Vec<Surface>,
+    /// The share of the highest throughput from which on a setting is as good as the best.
+    pub(super) enough: f64,
 }
 
 impl Cluster {
@@ -168,7 +170,15 @@ impl Cluster {
         if bounds.allow(*argmax) && bounds.allow(*best) {
             return *best;
         }
-        best_of(&self.grids, throughput, bounds).unwrap_or_else(|| bounds.within(*argmax))
+        best_of(&self.grids, throughput, bounds, self.enough).unwrap_or_else(|| bounds.within(*argmax))
+    }
+
+    /// The same where settings are as good as the best from another share of the highest throughput on, up to 1.
+    pub(super) fn with_enough(mut self, enough: f64) -> Self {
+        for surface in &mut self.surfaces {
+            surface.best = best_of(&self.grids, &surface.throughput, Bounds::NONE, enough).unwrap_or(surface.argmax);
+        }
+        Self { enough, ..self }
     }
 
     /// Whether a setting is one of the grids'.
@@ -191,12 +201,13 @@ impl Cluster {
     }
 }
 
-/// The best of the settings of some grids that are allowed, by the throughputs there; `None` if none is.
-pub(super) fn best_of(grids: &[Grid], throughput: &[f64], bounds: Bounds) -> Option<Setting> {
+/// The best of the settings of some grids that are allowed, by the throughputs there; `None` if none is. From the share `enough` of the
+/// highest throughput on they are as good as each other, but for their streams.
+pub(super) fn best_of(grids: &[Grid], throughput: &[f64], bounds: Bounds, enough: f64) -> Option<Setting> {
     let settings = || grids.iter().flat_map(Grid::settings).zip(throughput).filter(|(setting, _)| bounds.allow(*setting));
     let highest = settings().map(|(_, throughput)| *throughput).max_by(f64::total_cmp)?;
-    let enough = settings().filter(|(_, throughput)| **throughput >= ENOUGH * highest);
-    let fewest = enough.min_by(|(a, more), (b, less)| a.streams().cmp(&b.streams()).then(less.total_cmp(more)));
+    let good = settings().filter(|(_, throughput)| **throughput >= enough * highest);
+    let fewest = good.min_by(|(a, more), (b, less)| a.streams().cmp(&b.streams()).then(less.total_cmp(more)));
     fewest.map(|(setting, _)| setting)
 }
 
@@ -254,6 +265,9 @@ mod tests {
         let known = cluster(vec![concurrencies(&[1, 2, 4, 8])], &[(0.0, &[97.0, 98.5, 98.0, 100.0])]);
         assert_eq!(known.best(0, ANY), setting(1, 2, 4));
         assert_eq!(known.best(0, Bounds { streams: 6, ..ANY }), setting(1, 1, 4), "97 is enough where 98.5 is the highest");
+        let highest = known.with_enough(1.0);
+        assert_eq!(highest.best(0, ANY), setting(1, 8, 4));
+        assert_eq!(highest.best(0, Bounds { streams: 6, ..ANY }), setting(1, 2, 4));
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! Surfaces made by hand.
 
 use super::setting::{Bounds, Setting};
-use super::surface::{Cluster, Grid, Surface, best_of};
+use super::surface::{Cluster, ENOUGH, Grid, Surface, best_of};
 
 /// Bounds that allow everything.
 pub(super) const ANY: Bounds = Bounds::NONE;
 
 /// A knowledge file: a path of 1/32 s with files of 1 MiB under three loads, and one of 1/1024 s with files of 1 GiB.
 pub(super) const KNOWLEDGE: &str = r#"{
-  "kind": "asm", "format": 1,
+  "kind": "asm", "format": 2,
   "features": [{"name": "rtt", "scale": 0.5}, {"name": "mean_size", "scale": 1.0}],
   "clusters": [
     {
@@ -43,9 +43,9 @@ pub(super) fn cluster(grids: Vec<Grid>, surfaces: &[(f64, &[f64])]) -> Cluster {
     let surface = |(load, throughput): &(f64, &[f64])| {
         let settings = grids.iter().flat_map(Grid::settings).zip(throughput.iter());
         let (argmax, _) = settings.max_by(|a, b| a.1.total_cmp(b.1)).expect("a surface has a setting");
-        let best = best_of(&grids, throughput, ANY).expect("a surface has a setting");
+        let best = best_of(&grids, throughput, ANY, ENOUGH).expect("a surface has a setting");
         Surface { load: *load, argmax, best, throughput: throughput.to_vec(), deviation: vec![0.05; throughput.len()] }
     };
     let surfaces = surfaces.iter().map(surface).collect();
-    Cluster { centroid: Vec::new(), entries: 1, grids, surfaces }
+    Cluster { centroid: Vec::new(), entries: 1, grids, surfaces, enough: ENOUGH }
 }

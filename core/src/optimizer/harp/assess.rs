@@ -19,6 +19,8 @@ pub struct Assessed {
     pub class: Class,
     /// The rows of the history that it is made of.
     pub rows: Vec<usize>,
+    /// Those of them that no model is fitted to: they choose its degree, and whether the group is an outlier.
+    pub validating: Vec<usize>,
     /// `None` if it is an outlier.
     pub model: Option<Told>,
 }
@@ -32,8 +34,6 @@ pub struct Told {
     pub training: f64,
     /// The same of the other rows.
     pub validation: f64,
-    /// These other rows of the history.
-    pub validating: Vec<usize>,
     /// Bytes per second that it tells for each row of the group.
     pub predicted: Vec<f64>,
     /// Where it promises most.
@@ -74,7 +74,7 @@ pub fn assessed(history: &[Past], limit: u16) -> Vec<Assessed> {
         let first = group.indices[0];
         let class = Task::of(&history[first], bandwidths[first]).class;
         let model = Model::of(&group).and_then(|model| told(&group, &model, limit));
-        Assessed { class, rows: group.indices, model }
+        Assessed { class, validating: Parts::of(&group.indices).validation, rows: group.indices, model }
     };
     groups(history, &all).into_iter().map(assess).collect()
 }
@@ -86,7 +86,6 @@ fn told(group: &Group, model: &Model, limit: u16) -> Option<Told> {
         degree,
         training,
         validation,
-        validating: Parts::of(&group.indices).validation,
         predicted: group.rows.iter().map(|row| model.fitted.polynomial.value(row.at)).collect(),
         best: peak.best,
         relaxed: peak.relaxed,
@@ -155,8 +154,10 @@ mod tests {
         assert_eq!(told.degree, 2);
         assert!(told.training > 0.999 && told.validation > 0.999 && told.accuracy.unwrap() > 0.999, "{told:?}");
         assert!(told.predicted.iter().zip(&history).all(|(predicted, past)| (predicted - past.goodput).abs() < 1.0));
-        assert_eq!(told.validating.len(), 29);
-        assert!(told.validating.iter().all(|row| found[0].rows.contains(row)));
+        for group in &found {
+            assert_eq!(group.validating.len(), 29, "of an outlier too");
+            assert!(group.validating.iter().all(|row| group.rows.contains(row)));
+        }
     }
 
     #[test]
