@@ -221,7 +221,7 @@ def test_tables_of_an_older_edt_are_brought_up_to_date(edt: Edt, source: Path, s
     assert {interval["judged"] for interval in of["1"]} == {None}
     assert {interval["judged"] for interval in of["2"]} <= {True, False}
     assert of["1"] and of["2"]
-    assert rows(database, "PRAGMA user_version") == [(3,)]
+    assert rows(database, "PRAGMA user_version") == [(4,)]
 
 
 def test_old_transfers_are_removed_by_age(edt: Edt, source: Path, scratch: Path, database: Path) -> None:

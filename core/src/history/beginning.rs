@@ -15,8 +15,8 @@ use crate::optimizer::PerStage;
 use crate::options::{Remember, RunMode, Selection, TransferOptions};
 
 /// The machines of sides that are no storage: `zero:` makes its files up, `null:` discards what it gets. Such transfers say nothing of others.
-pub(super) const MADE_UP: &str = "zero";
-pub(super) const DISCARDED: &str = "null";
+const MADE_UP: &str = "zero";
+const DISCARDED: &str = "null";
 
 /// The first row of a transfer.
 #[derive(Debug, Clone)]

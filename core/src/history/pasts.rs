@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Row, params};
 
-use super::beginning::{DISCARDED, MADE_UP};
 use super::shares::Amount;
 use super::stretches::{Facts, Measured, stretches};
 use super::{History, Past, place};
@@ -31,6 +30,12 @@ FROM transfers";
 
 /// Transfers that somebody held back tell nothing of a path.
 const TELLING: &str = "json_extract(options, '$.limit_rate') IS NULL AND json_extract(options, '$.worker_rate') IS NULL";
+
+/// Nor do those of which a side is no storage. Before intervals were judged these were kept as of this machine: where no name was kept
+/// either, a transfer from then may be one of them.
+const OF_STORAGE: &str =
+    "source <> 'zero' AND destination <> 'null' AND NOT ('local' IN (source, destination) AND source_name IS NULL
+    AND (SELECT judged FROM intervals WHERE transfer = transfers.id ORDER BY number LIMIT 1) IS NULL)";
 
 const INTERVALS: &str = "
 SELECT elapsed_s, interval_s, network_concurrency, parallelism, pipelining, write_throughput, files_done, bytes_verified, judged
@@ -117,9 +122,7 @@ impl History {
     }
 
     fn own(&self, pair: (&str, &str), which: &str, effort: &mut Effort) -> rusqlite::Result<Vec<Past>> {
-        // Nor do those of which a side is no storage.
-        let sides = format!("source <> '{MADE_UP}' AND destination <> '{DISCARDED}'");
-        let newest = format!("{TRANSFERS} WHERE {which} AND {TELLING} AND {sides} ORDER BY began_s DESC LIMIT ?3");
+        let newest = format!("{TRANSFERS} WHERE {which} AND {TELLING} AND {OF_STORAGE} ORDER BY began_s DESC LIMIT ?3");
         let mut transfers = self.connection.prepare(&newest)?;
         let mut intervals = self.connection.prepare(INTERVALS)?;
         let mut pasts = Vec::new();
@@ -207,6 +210,7 @@ fn imported(row: &Row<'_>) -> rusqlite::Result<Past> {
         bytes: row.get(7)?,
         concurrency: row.get(8)?,
         parallelism: row.get(9)?,
+        streams: None,
         pipelining: row.get(10)?,
         goodput: row.get(11)?,
     })
