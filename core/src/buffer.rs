@@ -1,6 +1,7 @@
 //! Slabs: the pooled, reused blocks of memory that carry file bytes, drawn from one byte budget of the process.
 
 use std::ops::{Deref, DerefMut};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -102,10 +103,32 @@ impl Budget {
     }
 }
 
-/// The memory this process may use: the control group's limit or the machine's memory.
+/// The memory this process may use: what its control group allows, or the machine's memory.
 pub(crate) fn memory_limit() -> u64 {
-    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
-    group.unwrap_or(u64::MAX).min(machine_memory())
+    static LIMIT: OnceLock<u64> = OnceLock::new();
+    *LIMIT.get_or_init(|| {
+        let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        group_limit(&groups, Path::new("/sys/fs/cgroup")).min(machine_memory())
+    })
+}
+
+/// The least that the control groups of a process, which the system lists, and those around them allow: of version 2, or of version 1.
+fn group_limit(groups: &str, root: &Path) -> u64 {
+    let mut least = u64::MAX;
+    for line in groups.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(group)) = (fields.next(), fields.next()) else { continue };
+        let (mount, file) = match controllers {
+            "" => (root.to_owned(), "memory.max"),
+            _ if controllers.split(',').any(|one| one == "memory") => (root.join("memory"), "memory.limit_in_bytes"),
+            _ => continue,
+        };
+        for around in Path::new(group.trim_start_matches('/')).ancestors() {
+            let limit = std::fs::read_to_string(mount.join(around).join(file)).ok().and_then(|text| text.trim().parse().ok());
+            least = least.min(limit.unwrap_or(u64::MAX));
+        }
+    }
+    least
 }
 
 /// The memory of this machine.
@@ -272,6 +295,26 @@ mod tests {
         assert!(b.take(Duration::ZERO).is_none());
         drop(held);
         assert!(b.take(Duration::ZERO).is_some());
+    }
+
+    #[test]
+    fn the_least_limit_of_the_own_group_and_those_around_it_holds() {
+        let place = tempfile::tempdir().unwrap();
+        let write = |group: &str, file: &str, text: &str| {
+            std::fs::create_dir_all(place.path().join(group)).unwrap();
+            std::fs::write(place.path().join(group).join(file), text).unwrap();
+        };
+        let limit = |groups: &str| group_limit(groups, place.path());
+        write("job/step", "memory.max", "max\n");
+        write("job", "memory.max", "4096\n");
+        write("other", "memory.max", "5\n");
+        assert_eq!((limit("0::/job/step\n"), limit("0::/none"), limit("")), (4096, u64::MAX, u64::MAX));
+        // A container sees its own group in the place of all.
+        write("", "memory.max", "2048\n");
+        assert_eq!((limit("0::/job/step\n"), limit("0::/not/seen/here\n")), (2048, 2048));
+        write("memory/job", "memory.limit_in_bytes", "1024\n");
+        assert_eq!(limit("5:devices:/job\n4:memory:/job\n0::/\n"), 1024);
+        assert_eq!(limit("5:cpu,memory:/job\n"), 1024);
     }
 
     #[test]

@@ -22,10 +22,15 @@ pub struct Report {
     pub timeline: Vec<Sampled>,
     /// Every decision with its reason; thinned like the timeline.
     pub decisions: Vec<Tuned>,
-    /// The stage that limited most of the time, if one did; `None` where too little was moved to tell, or the rate limit was reached.
+    /// The stage that limited most of the time, if one did; `None` where too little was moved to tell, or a limit of the rate was reached.
     pub bottleneck: Option<Stage>,
     /// Whether the option `limit_rate` is what limited.
     pub rate_limited: bool,
+    /// Whether the rate that all transfers of this host share is what limited.
+    pub host_limited: bool,
+    /// What limited for how much of the time, and how the streams went, in one sentence for people; `None` where too little was moved to
+    /// tell.
+    pub explanation: Option<String>,
     /// What would help, for people.
     pub advice: Vec<String>,
     /// The items that failed, the first 10,000 of them; `totals.failed` counts all.
@@ -77,8 +82,13 @@ impl Report {
         }
         if self.rate_limited {
             text.push_str("\nlimited by: --limit-rate");
+        } else if self.host_limited {
+            text.push_str("\nlimited by: the rate of this host, which all its transfers share");
         } else if let Some(stage) = self.bottleneck {
             let _ = write!(text, "\nlimited by: {}", stage.name());
+        }
+        if let Some(explanation) = &self.explanation {
+            let _ = write!(text, "\nhow it went: {explanation}");
         }
         for advice in &self.advice {
             let _ = write!(text, "\nhint: {advice}");

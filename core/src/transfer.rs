@@ -1,5 +1,6 @@
 //! A transfer from one endpoint to another: the entry point of the crate.
 
+mod explanation;
 mod handle;
 pub mod job;
 mod learned;
@@ -18,27 +19,31 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventSender;
 use crate::files;
 use crate::history::{Beginning, Recording};
-use crate::link::client::{self, Session, Target};
+use crate::link::client::{self, Opening, Session, Target};
 use crate::link::socket::check_congestion;
 use crate::open::{self, Destination, Sources};
-use crate::optimizer::{FirstStreams, Optimizer, PerStage, Policy, PolicyName};
+use crate::optimizer::{Extent, FirstStreams, Optimizer, PerStage, Policy, PolicyName};
 use crate::options::{RunMode, TransferOptions};
 use crate::path::RelativePath;
 use crate::pipeline::account::Account;
 use crate::pipeline::manifest::Manifest;
 use crate::pipeline::stop::Stop;
-use crate::plan::minimal;
+use crate::plan::{Filter, glance, minimal};
 use crate::protocol::TransferId;
 use crate::protocol::message::{Key, MadeUp, ReceiveOptions, Root, SendOptions};
 use crate::report::Report;
 use crate::session::{Steering, Work};
-use crate::store::{EntryKind, Times};
+use crate::store::{EntryKind, Store, Times};
 use crate::transfer::job::{Job, JobRunner, Way};
 use crate::transfer::learned::Learned;
 use crate::transfer::runner::{Ended, Guarding, Runner, SharedOptimizer};
-use crate::transfer::settings::{check_mirror, chosen, claim, here, policy, receive_options, send_options};
+use crate::transfer::settings::{Here, check_mirror, chosen, claim, policy, receive_options, send_options};
 
 pub use handle::{Canceller, TransferHandle};
+
+/// What a session for a download is opened with: before the server was asked for the sources nothing is known but that there will be a
+/// stream. Its connection is made meanwhile.
+const DOWNLOAD: Opening<'static> = Opening { messages: &[], streams: FirstStreams::always(1) };
 
 /// What to move, and how.
 pub struct Transfer {
@@ -136,14 +141,13 @@ impl Transfer {
         let trip = peer.as_ref().map_or(work.contact / 2, |peer| peer.rtt);
         let rtt = (peer.is_some() || !trip.is_zero()).then_some(trip);
         let beginning = self.beginning().map(|beginning| beginning.over(rtt, peer.as_ref().and_then(|peer| peer.local)));
-        let first = work.first_streams.over(trip);
         let optimizer = match self.optimizer {
             Some(own) => own,
-            None => learned.optimizer(&self.options, first, rtt)?,
+            None => learned.optimizer(&self.options, work.first_streams, rtt)?,
         };
         let optimizer = SharedOptimizer::new(optimizer, &self.options, self.guarding);
         let recording = Recording::begin(beginning, optimizer.name());
-        let member = Member::join(limits, claim(&self.options, &self.sources, &self.destination, &policy, here(&work)));
+        let member = Member::join(limits, claim(&self.options, &self.sources, &self.destination, &policy, &Here::of(&work)));
         let settings = Settings { policy, interval: self.options.interval, events, recorder: recording.recorder(), member };
         let runner = Runner {
             optimizer,
@@ -169,7 +173,7 @@ impl Transfer {
         let cancel: Arc<Stop> = Arc::default();
         let parts = u16::try_from(job.parts().max(1)).unwrap_or(u16::MAX);
         let policy = Policy::new(self.options.policy, self.options.max_streams.get().min(parts));
-        let first = self.first_streams(true).over(Duration::ZERO);
+        let first = self.first_streams(true, None);
         let beginning = self.beginning();
         let optimizer = match self.optimizer {
             Some(own) => own,
@@ -177,8 +181,9 @@ impl Transfer {
         };
         let optimizer = SharedOptimizer::new(optimizer, &self.options, self.guarding);
         let recording = Recording::begin(beginning, optimizer.name());
-        let here = PerStage { read: job.way() == Way::There, network: true, write: job.way() == Way::Here };
-        let member = Member::join(limits, claim(&self.options, &self.sources, &self.destination, &policy, here));
+        let stages = PerStage { read: job.way() == Way::There, network: true, write: job.way() == Way::Here };
+        let here = Here { stages, buffers: 1 };
+        let member = Member::join(limits, claim(&self.options, &self.sources, &self.destination, &policy, &here));
         let settings = Settings { policy, interval: self.options.interval, events, recorder: recording.recorder(), member };
         let steering = Steering { account, cancel: Arc::clone(&cancel), settings, clock: SystemClock::new() };
         let name = optimizer.name().to_owned();
@@ -204,7 +209,7 @@ impl Transfer {
 
     fn open(&self) -> Result<(Work, Option<Target>, Option<Session>)> {
         let options = &self.options;
-        let (mut target, mut peer) = (None, None);
+        let (mut target, mut peer, mut extent) = (None, None, None);
         let contact = Waited::begin();
         let (source, roots, file_name) = match open::sources(&self.sources, options)? {
             Sources::Here { store, roots, file_name } => (Some(store), roots, file_name),
@@ -214,10 +219,11 @@ impl Transfer {
                 (None, roots, None)
             }
             Sources::There { target: server, mut roots } => {
-                let session = client::connect(&server, options, None)?;
-                let name = name_roots(&session, &mut roots)?;
-                (target, peer) = (Some(server), Some(session));
-                (None, roots, name)
+                let session = client::connect(&server, options, Some(DOWNLOAD))?;
+                let file = name_roots(&session, &mut roots)?;
+                let size = file.as_ref().map(|(_, size)| *size);
+                (target, peer, extent) = (Some(server), Some(session), size.map(Extent::of_file));
+                (None, roots, file.map(|(name, _)| name))
             }
         };
         self.check_places(&roots)?;
@@ -233,6 +239,8 @@ impl Transfer {
         };
         check_mirror(options, &roots)?;
         let files = chosen(options, &roots, file_name.is_some())?;
+        let quick = file_name.is_some() || destination.is_none();
+        let extent = extent.or_else(|| self.extent(source.as_deref().filter(|_| quick)?, &roots));
         let [from, to] = [&source, &destination].map(|store| store.as_ref().map(|store| store.capabilities().flushes));
         let services = [from, to].contains(&Some(false));
         let times = destination.as_ref().map_or(Times::Exact, |store| store.capabilities().times);
@@ -258,7 +266,7 @@ impl Transfer {
             base,
             buffer: options.buffer,
             retries: options.retries,
-            first_streams: self.first_streams(services),
+            first_streams: self.first_streams(services, extent),
             contact: if services { contact.time() } else { Duration::ZERO },
         };
         let peer = begun(&work, peer, target.as_ref(), options)?;
@@ -275,14 +283,23 @@ impl Transfer {
         Ok(())
     }
 
+    /// How much a store holds of what is to be sent, as far as a short look tells; `None` where that would take long or change nothing.
+    fn extent(&self, store: &dyn Store, roots: &[Root]) -> Option<Extent> {
+        let options = &self.options;
+        let fitted = self.optimizer.is_none() && options.optimizer == "auto" && options.policy != PolicyName::Fixed;
+        let quick = store.capabilities().flushes && options.files.is_none() && options.run == RunMode::Copy;
+        let filter = Filter::new(&options.include, &options.exclude).ok().filter(|_| fitted && quick)?;
+        glance(store, roots, &filter)
+    }
+
     /// Streams that the first decision asks for at least, as far as that is known before it is made.
-    fn first_streams(&self, services: bool) -> FirstStreams {
+    fn first_streams(&self, services: bool, work: Option<Extent>) -> FirstStreams {
         let options = &self.options;
         let first = match (&self.optimizer, options.optimizer.as_str()) {
             (Some(_), _) => FirstStreams::always(0),
             _ if options.policy == PolicyName::Fixed => FirstStreams::always(options.concurrency),
             (None, "auto") if services => FirstStreams::AUTO_REQUESTS,
-            (None, "auto") => FirstStreams::AUTO,
+            (None, "auto") => FirstStreams::AUTO.for_work(work, options.policy),
             (None, "fixed") => FirstStreams::always(options.concurrency),
             _ => FirstStreams::always(1),
         };
@@ -335,15 +352,16 @@ fn machine() -> String {
     return std::env::var("COMPUTERNAME").unwrap_or_default();
 }
 
-/// Asks the server for what only it knows of its sources, and answers with the name of a single file: a name with the characters of a
-/// pattern that exists literally stands for itself.
-fn name_roots(session: &Session, roots: &mut [Root]) -> Result<Option<Vec<u8>>> {
+/// Asks the server for what only it knows of its sources, and answers with name and size of a single file: a name with the characters of
+/// a pattern that exists literally stands for itself.
+fn name_roots(session: &Session, roots: &mut [Root]) -> Result<Option<(Vec<u8>, u64)>> {
     let alone = roots.len() == 1;
     for root in roots.iter_mut().filter(|root| root.prefix.is_empty()) {
         let path = RelativePath::from_bytes(&root.path)?;
         match files::stat(&session.control, &path) {
             Ok(entry) if alone => {
-                return Ok((entry.kind != EntryKind::Directory).then(|| path.name().unwrap_or_default().to_vec()));
+                let name = || (path.name().unwrap_or_default().to_vec(), entry.size);
+                return Ok((entry.kind != EntryKind::Directory).then(name));
             }
             Ok(_) => root.prefix = path.name().unwrap_or_default().to_vec(),
             Err(error) if error.kind() == ErrorKind::NotFound && open::is_pattern(&root.path) => {}

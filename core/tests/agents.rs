@@ -43,6 +43,7 @@ fn observed(applied: Decision, throughput: f64) -> Observation {
         bytes_left: None,
         files_left: None,
         listed: Listed::default(),
+        held_back: false,
         policy: Policy::new(PolicyName::Fair, 48),
     }
 }

@@ -40,6 +40,7 @@ impl Path {
             bytes_left: None,
             files_left: None,
             listed: Listed::default(),
+            held_back: false,
             policy: *policy,
         }
     }

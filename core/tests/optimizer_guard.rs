@@ -29,6 +29,7 @@ fn observed(applied: &Decision, throughput: f64, policy: Policy) -> Observation 
         bytes_left: None,
         files_left: None,
         listed: Listed::default(),
+        held_back: false,
         policy,
     }
 }
@@ -170,6 +171,24 @@ fn one_large_file_is_not_the_end_of_the_work() {
 }
 
 #[test]
+fn few_files_that_are_cut_into_chunks_are_tuned_while_streams_have_work() {
+    // All streams together move 4 MB/s.
+    let left = |files, bytes, parallelism| {
+        let applied = Decision { parallelism, ..uniform(16) };
+        let mut observation = observed(&applied, 4e6, policy(64));
+        (observation.bytes_left, observation.files_left) = (Some(bytes), Some(files));
+        is_nearly_done(&observation)
+    };
+    for files in [1, 8] {
+        assert!(!left(files, 200_000_000, u16::MAX), "{files} files");
+        assert!(left(files, 15_000_000, u16::MAX), "{files} files are nearly through");
+        assert!(left(files, 200_000_000, 1), "{files} files keep no more than {files} streams busy");
+    }
+    assert!(!left(8, 200_000_000, 2));
+    assert!(!left(100, 15_000_000, 1), "many files need not be cut");
+}
+
+#[test]
 fn falcon_at_a_cliff_ends_below_it_with_most_of_the_best_fixed_utility() {
     let best = utility(24.0 * STREAM, 24.0, None, &policy(64));
     let mut guard = Guard::new(Box::new(Falcon::new()));
@@ -228,6 +247,22 @@ fn a_limit_that_others_of_the_host_lower_is_not_fought() {
         assert_eq!(decision.concurrency.network, if interval < 10 { 32 } else { 8 });
         assert!(!decision.reason.contains("back to them"), "{interval}: {}", decision.reason);
     }
+}
+
+#[test]
+fn a_rate_that_others_of_the_host_lower_is_no_collapse_and_no_harm() {
+    let guarded = |held_back: bool| {
+        let mut guard = scripted(|n| uniform(4 + u16::try_from(n).expect("a few intervals")));
+        let mut decision = guard.start(&policy(64));
+        (0..20).any(|interval| {
+            let free = linear(decision.concurrency.network, 64);
+            let (rate, held_back) = if interval < 4 { (free, false) } else { (0.2 * free, held_back) };
+            let observation = Observation { held_back, ..observed(&decision, rate, policy(64)) };
+            decision = guard.decide(&observation).expect("what is guarded answers");
+            decision.reason != "scripted"
+        })
+    };
+    assert!(guarded(false) && !guarded(true));
 }
 
 #[test]

@@ -150,6 +150,8 @@ class Observation:
     """Files not yet sent; `None` while listing goes on."""
     listed: Listed
     """The files to be sent that were listed so far, by size."""
+    held_back: bool
+    """Whether a rate that other transfers of this host share, or its change, is what limited."""
     policy: Policy
     """What limits this transfer."""
 

@@ -58,6 +58,10 @@ class Report:
     """The stage that limited most of the time, if one did and enough was moved to tell."""
     rate_limited: bool
     """Whether the option `limit_rate` is what limited."""
+    host_limited: bool
+    """Whether the rate that all transfers of this host share is what limited."""
+    explanation: str | None
+    """What limited for how much of the time, and how the streams went; None where too little was moved to tell."""
     advice: list[str]
     """What would help, for people."""
     failures: list[Failure]
@@ -76,6 +80,8 @@ class Report:
         self.decisions = [tuned_of(tuned) for tuned in data["decisions"]]
         self.bottleneck = data["bottleneck"]
         self.rate_limited = data["rate_limited"]
+        self.host_limited = data["host_limited"]
+        self.explanation = data["explanation"]
         self.advice = data["advice"]
         self.failures = [Failure(**failure) for failure in data["failures"]]
         self.dry_run = data["dry_run"]

@@ -18,8 +18,10 @@ def test_the_limits_of_the_host_are_options(tree: Path, target: Path) -> None:
     assert decided(report) == {2}
     report = edt.copy(tree, target / "b", optimizer="fixed", concurrency=6, broker=False, host_streams=2)
     assert decided(report) == {6}
+    # There is no server, and both halves have a buffer.
     report = edt.copy(tree, target / "c", optimizer="fixed", concurrency=6, server_streams=2, host_memory="64MiB")
     assert decided(report) == {6}
+    assert {sample.buffers.sender_capacity for sample in report.timeline} == {32 << 20}
 
 
 def test_two_transfers_of_one_process_share(target: Path) -> None:

@@ -19,10 +19,13 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// The directory that the environment names; else one in that of the user's session, or in the one for temporary files. Makes it.
-    pub(super) fn find() -> io::Result<Self> {
-        if let Some(named) = std::env::var_os(VARIABLE).filter(|named| !named.is_empty()) {
-            return Self::named(PathBuf::from(named));
+    /// The directory that is named here or by the environment; else the user's own in the one for temporary files. Makes it.
+    pub(super) fn find(named: Option<&Path>) -> io::Result<Self> {
+        let variable = || std::env::var_os(VARIABLE).filter(|named| !named.is_empty()).map(PathBuf::from);
+        if let Some(path) = named.map(Path::to_owned).or_else(variable) {
+            // Somebody has chosen it, with the permissions that it has.
+            create_private_dir(&path)?;
+            return Self::of(path);
         }
         let mut refused = io::Error::from(io::ErrorKind::NotFound);
         for path in candidates() {
@@ -32,12 +35,6 @@ impl Folder {
             }
         }
         Err(refused)
-    }
-
-    /// A directory that somebody has chosen, with the permissions that it has.
-    pub(super) fn named(path: PathBuf) -> io::Result<Self> {
-        create_private_dir(&path)?;
-        Self::of(path)
     }
 
     /// A directory of this user alone, below one that is there: others may have put theirs, or a link, under its name.
@@ -65,41 +62,56 @@ impl Folder {
 
     /// Opens a file for reading and writing, and makes it if it is missing.
     pub(super) fn file(&self, name: &str) -> io::Result<File> {
-        let path = self.path.join(name);
+        // In a directory for everybody a system may refuse to "create" what another user has made.
+        match self.open(name) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
+            opened => return opened,
+        }
+        let made = tempfile::NamedTempFile::new_in(&self.path)?;
+        // Before others see it, or they would be refused.
+        #[cfg(unix)]
+        made.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(self.mode))?;
+        match made.persist_noclobber(self.path.join(name)) {
+            Err(refused) if refused.error.kind() == io::ErrorKind::AlreadyExists => self.open(name),
+            made => made.map_err(|refused| refused.error),
+        }
+    }
+
+    /// Opens a file that is there, and no link or pipe that others may have put there in a directory for everybody.
+    pub(super) fn open(&self, name: &str) -> io::Result<File> {
         let mut how = OpenOptions::new();
         how.read(true).write(true);
-        // In a directory for everybody others may have put links and pipes.
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::custom_flags(
             &mut how,
             (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits().cast_signed(),
         );
-        // In a directory for everybody a system may refuse to "create" what another user has made.
-        match how.open(&path) {
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
-            opened => return opened,
-        }
-        let made = how.clone().create_new(true).open(&path);
-        match made {
-            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => how.open(&path),
-            Ok(file) => {
-                #[cfg(unix)]
-                file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(self.mode))?;
-                Ok(file)
-            }
-            Err(cause) => Err(cause),
-        }
+        let file = how.open(self.path.join(name))?;
+        if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other(format!("`{name}` is no file"))) }
+    }
+
+    /// Whether a file that is open is still the one of that name.
+    #[cfg(unix)]
+    pub(super) fn has(&self, name: &str, open: &File) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        let which = |found: fs::Metadata| (found.dev(), found.ino());
+        let (named, open) = (fs::symlink_metadata(self.path.join(name)), open.metadata());
+        named.is_ok_and(|named| open.is_ok_and(|open| which(named) == which(open)))
+    }
+
+    /// Whether a file that is open is still the one of that name: here nobody removes what is open.
+    #[cfg(not(unix))]
+    pub(super) fn has(&self, name: &str, _: &File) -> bool {
+        self.path.join(name).exists()
     }
 }
 
 #[cfg(unix)]
 fn candidates() -> Vec<PathBuf> {
     let user = rustix::process::getuid().as_raw();
-    let session = std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty()).map(PathBuf::from);
-    // What a batch system sets for temporary files differs from job to job.
+    // What a batch system sets for temporary files differs from job to job, and the directory of a session comes and goes with it.
     let temporary = if cfg!(target_os = "macos") { std::env::temp_dir() } else { PathBuf::from("/tmp") };
-    let sessions = session.into_iter().chain([PathBuf::from(format!("/run/user/{user}"))]).map(|session| session.join("edt"));
-    sessions.chain([temporary.join(format!("edt-{user}"))]).collect()
+    [temporary, PathBuf::from("/var/tmp")].map(|place| place.join(format!("edt-{user}"))).to_vec()
 }
 
 #[cfg(not(unix))]
@@ -172,11 +184,52 @@ mod tests {
     }
 
     #[test]
-    fn the_files_of_a_shared_directory_are_shared_with_those_who_share_it() {
+    fn the_files_of_a_shared_directory_are_shared_with_those_who_share_it_from_the_first_moment() {
         let place = tempfile::tempdir().unwrap();
         fs::set_permissions(place.path(), fs::Permissions::from_mode(0o770)).unwrap();
-        let folder = Folder::named(place.path().to_owned()).unwrap();
-        folder.file("x").unwrap();
-        assert_eq!(mode(&place.path().join("x")), 0o660);
+        let folder = Folder::find(Some(place.path())).unwrap();
+        let names: Vec<String> = (0..300).map(|number| number.to_string()).collect();
+        std::thread::scope(|scope| {
+            let makes = scope.spawn(|| names.iter().for_each(|name| drop(folder.file(name).unwrap())));
+            for name in &names {
+                let path = place.path().join(name);
+                while !path.exists() && !makes.is_finished() {}
+                assert_eq!(mode(&path), 0o660);
+            }
+        });
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), names.len());
+    }
+
+    #[test]
+    fn where_all_meet_does_not_depend_on_a_session() {
+        let user = rustix::process::getuid().as_raw();
+        let first = if cfg!(target_os = "macos") { std::env::temp_dir() } else { PathBuf::from("/tmp") };
+        assert_eq!(candidates()[0], first.join(format!("edt-{user}")));
+    }
+
+    #[test]
+    fn links_pipes_and_directories_are_no_files() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::find(Some(place.path())).unwrap();
+        fs::write(place.path().join("victim"), "x").unwrap();
+        std::os::unix::fs::symlink(place.path().join("victim"), place.path().join("link")).unwrap();
+        fs::create_dir(place.path().join("directory")).unwrap();
+        let pipe = place.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for name in ["link", "directory", "pipe"] {
+            assert!(folder.file(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_removed_or_replaced_is_not_the_one_that_is_open() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::find(Some(place.path())).unwrap();
+        let open = folder.file("x").unwrap();
+        assert!(folder.has("x", &open) && folder.has("x", &folder.file("x").unwrap()));
+        fs::remove_file(place.path().join("x")).unwrap();
+        assert!(!folder.has("x", &open));
+        let again = folder.file("x").unwrap();
+        assert!(!folder.has("x", &open) && folder.has("x", &again));
     }
 }

@@ -52,7 +52,7 @@ pub struct Sharer {
 /// Looks up which transfers of this user, or of all who share the directory in `EDT_BROKER_DIR`, run on this host.
 pub fn hosted() -> Result<Hosted> {
     let unread = |cause: &std::io::Error| Error::io("could not look up the transfers of this host", cause);
-    Folder::find().and_then(Table::open).map_err(|cause| unread(&cause)).and_then(|mut table| {
+    Folder::find(None).and_then(Table::open).map_err(|cause| unread(&cause)).and_then(|mut table| {
         let records = table.alone(Table::records).map_err(|cause| unread(&cause))?;
         let busy =
             || Error::new(ErrorKind::Io, "could not look up the transfers of this host").with_cause("others keep the table");

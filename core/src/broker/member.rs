@@ -1,15 +1,13 @@
 //! The part of one transfer in the sharing: what it tells the others, and what it may have.
 
 use std::fmt;
-use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::broker::Limits;
-use crate::broker::folder::Folder;
 use crate::broker::state::{Claim, State, Use};
-use crate::broker::table::Table;
 use crate::optimizer::{Decision, PerStage, Policy};
 
 /// A transfer among the others of its host, or one that takes no part. A clone is the same.
@@ -23,39 +21,22 @@ struct Place {
 }
 
 impl Member {
-    /// Takes a place, if there are to be limits; where none can be had the transfer goes on without.
+    /// Takes a place, if there are to be limits; as long as none can be had the transfer is held to its own.
     pub(crate) fn join(limits: Option<Limits>, claim: Claim) -> Self {
-        let Some(limits) = limits else { return Self::default() };
-        Self::join_at(Folder::find(), limits, claim)
+        limits.map_or_else(Self::default, |limits| Self::join_at(None, limits, claim))
     }
 
-    /// One of the transfers that meet in a directory, with so many streams for all.
+    /// One of the transfers that meet in a directory, with such limits.
     #[cfg(test)]
-    pub(crate) fn of_a_test(directory: &std::path::Path, streams: u16) -> Self {
+    pub(crate) fn of_a_test(directory: &std::path::Path, streams: Option<u16>, rate: Option<f64>) -> Self {
         let (policy, here) = (crate::optimizer::PolicyName::Fair, PerStage::all(true));
         let claim = Claim { server: String::new(), policy, limit: 64, here, memory: 1 << 20, rate: None };
-        let limits = Limits { streams: Some(streams), ..Limits::default() };
-        Self::join_at(Folder::named(directory.to_owned()), limits, claim)
+        Self::join_at(Some(directory.to_owned()), Limits { streams, rate, ..Limits::default() }, claim)
     }
 
-    fn join_at(folder: io::Result<Folder>, limits: Limits, claim: Claim) -> Self {
-        let joined = folder.and_then(Table::open).and_then(|table| State::join(table, limits, claim));
-        let state = match joined {
-            Ok(Some(state)) => state,
-            Ok(None) => return Self::apart(&limits, "there is no place at the table"),
-            Err(cause) => return Self::apart(&limits, &cause.to_string()),
-        };
-        Self(Some(Arc::new(Place { process: std::process::id(), state: Mutex::new(state) })))
-    }
-
-    /// Goes without, and says so aloud if somebody has asked for limits.
-    fn apart(limits: &Limits, cause: &str) -> Self {
-        if *limits == Limits::default() {
-            tracing::debug!("this transfer does not share the limits of the host: {cause}");
-        } else {
-            tracing::warn!("the limits of the host do not hold for this transfer: {cause}");
-        }
-        Self::default()
+    fn join_at(directory: Option<PathBuf>, limits: Limits, claim: Claim) -> Self {
+        let state = Mutex::new(State::join(directory, limits, claim));
+        Self(Some(Arc::new(Place { process: std::process::id(), state })))
     }
 
     /// Whether this transfer takes part.
@@ -102,6 +83,18 @@ impl Member {
         }
     }
 
+    /// Gives everything back until the next [`Member::ask`], as between two sessions.
+    pub(crate) fn leave(&self) {
+        if let Some(mut state) = self.state() {
+            state.leave();
+        }
+    }
+
+    /// The bytes per second that all may move together, if they are what holds back a transfer that moves so many.
+    pub(crate) fn held_back_by(&self, moved: f64) -> Option<f64> {
+        self.state()?.share.held_back_by(moved)
+    }
+
     /// Most bytes per second that this transfer may move, 0 for no limit any more; `None` if there has never been one.
     pub(crate) fn rate(&self) -> Option<u64> {
         let state = self.state()?;
@@ -134,16 +127,8 @@ impl fmt::Debug for Member {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if self.process != std::process::id() {
-            return;
-        }
-        let State { table, slot, .. } = self.state.get_mut();
-        let left = match table.alone(|table| table.leave(slot)) {
-            Ok(None) => table.leave(slot),
-            left => left.map(drop),
-        };
-        if let Err(cause) = left {
-            tracing::debug!(%cause, "could not leave the other transfers of the host");
+        if self.process == std::process::id() {
+            self.state.get_mut().leave();
         }
     }
 }
@@ -159,9 +144,7 @@ mod tests {
     }
 
     fn joined(place: &tempfile::TempDir, limits: Limits) -> Member {
-        let member = Member::join_at(Folder::named(place.path().join("edt")), limits, claim(64));
-        assert!(member.0.is_some());
-        member
+        Member::join_at(Some(place.path().join("edt")), limits, claim(64))
     }
 
     fn of_sixteen() -> Limits {
@@ -215,11 +198,16 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let (one, two) = (joined(&place, of_sixteen()), joined(&place, of_sixteen()));
         interval(&one, 1);
-        let mut state = one.state().unwrap();
-        let State { table, slot, record, .. } = &mut *state;
-        record.beat_ms -= 60_000;
-        table.write(slot, record).unwrap();
+        one.state().unwrap().fall_silent();
         assert_eq!(interval(&two, 1).0, 16);
+        // And what it comes back to is not what it had, whatever it says first.
+        assert_eq!(interval(&one, 1).0, 1);
+        interval(&two, 1);
+        assert_eq!(interval(&one, 1).0, 8);
+        one.state().unwrap().fall_silent();
+        assert_eq!(interval(&two, 1).0, 16);
+        one.beat(Use { workers: PerStage::all(1.0), rate: 1e6 });
+        assert_eq!(interval(&one, 1).0, 1);
     }
 
     #[test]
@@ -239,15 +227,84 @@ mod tests {
     }
 
     #[test]
-    fn without_a_place_nothing_is_limited() {
+    fn between_two_sessions_nothing_is_held() {
+        let place = tempfile::tempdir().unwrap();
+        let (one, two) = (joined(&place, of_sixteen()), joined(&place, of_sixteen()));
+        interval(&one, 1);
+        assert_eq!(interval(&two, 1).0, 1);
+        one.leave();
+        one.beat(Use { workers: PerStage::all(9.0), rate: 1e6 });
+        assert_eq!(interval(&two, 1).0, 16);
+        assert_eq!(interval(&one, 1).0, 1);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn who_finds_no_place_keeps_to_its_own_limits_and_takes_a_place_when_there_is_one() {
+        let place = tempfile::tempdir().unwrap();
+        let (one, obstacle) = (joined(&place, of_sixteen()), place.path().join("edt").join("transfers-1.lock"));
+        std::fs::remove_file(&obstacle).unwrap();
+        std::fs::create_dir(&obstacle).unwrap();
+        let limits = Limits { rate: Some(10e6), memory: Some(32 << 20), ..of_sixteen() };
+        let two = joined(&place, limits);
+        for _ in 0..2 {
+            let (streams, reason) = interval(&two, 1);
+            assert!(streams == 16 && reason.contains("16 of 16 streams: the limit of this host"), "{reason}");
+            assert_eq!((two.rate(), two.memory()), (Some(10_000_000), Some(32 << 20)));
+        }
+        std::fs::remove_dir(&obstacle).unwrap();
+        let mut used = [1, 16];
+        for _ in 0..6 {
+            used = [interval(&one, used[0]).0, interval(&two, used[1]).0];
+        }
+        assert_eq!(used, [8, 8]);
+    }
+
+    #[test]
+    fn without_limits_and_without_a_place_nothing_is_limited() {
         let place = tempfile::tempdir().unwrap();
         std::fs::write(place.path().join("file"), "").unwrap();
-        let apart = Member::join_at(Folder::named(place.path().join("file").join("edt")), Limits::default(), claim(64));
-        assert_eq!(format!("{apart:?}"), "Member(apart)");
+        let apart = Member::join_at(Some(place.path().join("file").join("edt")), Limits::default(), claim(64));
         let policy = policy();
         assert_eq!(apart.ask(&policy, None), policy);
         assert_eq!(apart.settle(Decision::uniform(64, "x")), Decision::uniform(64, "x"));
-        assert_eq!((apart.rate(), apart.memory()), (None, None));
+        assert_eq!(apart.rate(), None);
+        assert_eq!(format!("{:?}", Member::default()), "Member(apart)");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn what_was_removed_is_made_again_and_all_meet_there() {
+        for name in ["transfers-1", "transfers-1.lock", "transfer-0.lock", ""] {
+            let place = tempfile::tempdir().unwrap();
+            let (one, two) = (joined(&place, of_sixteen()), joined(&place, of_sixteen()));
+            interval(&one, 1);
+            let removed = place.path().join("edt").join(name);
+            let remove = if name.is_empty() { std::fs::remove_dir_all } else { std::fs::remove_file };
+            remove(removed).unwrap();
+            let three = joined(&place, of_sixteen());
+            let mut used = [15, 1, 1];
+            for _ in 0..6 {
+                used = [interval(&one, used[0]).0, interval(&two, used[1]).0, interval(&three, used[2]).0];
+            }
+            used.sort_unstable();
+            assert_eq!(used, [5, 5, 6], "{name}");
+        }
+    }
+
+    #[test]
+    fn a_rate_that_is_nearly_reached_holds_back() {
+        let place = tempfile::tempdir().unwrap();
+        let one = joined(&place, Limits { rate: Some(10e6), ..Limits::default() });
+        one.ask(&policy(), None);
+        assert_eq!((one.held_back_by(9e6), one.held_back_by(7e6)), (Some(10e6), None));
+        let two = joined(&place, Limits::default());
+        two.ask(&policy(), None);
+        one.ask(&policy(), Some(Use { workers: PerStage::all(1.0), rate: 9e6 }));
+        // A share of it does too, of which the whole is told.
+        assert_eq!(one.held_back_by(7e6), Some(10e6));
+        assert_eq!(joined(&place, Limits::default()).held_back_by(0.0), None);
+        assert_eq!(Member::default().held_back_by(9e9), None);
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! What a transfer knows of the sharing, and its turns at the table.
 
 use std::io;
+use std::path::PathBuf;
 
+use crate::broker::folder::Folder;
 use crate::broker::record::{Record, shortened};
 use crate::broker::share::{self, Share};
-use crate::broker::table::{Slot, Table};
+use crate::broker::table::{self, Slot, Table};
 use crate::broker::{Limits, is_present, now_ms};
 use crate::optimizer::{PerStage, PolicyName};
 
@@ -37,10 +39,11 @@ pub(crate) struct Use {
     pub(crate) rate: f64,
 }
 
-/// One transfer at the table.
+/// One transfer among the others, or without them as long as it finds no place.
 pub(super) struct State {
-    pub(super) table: Table,
-    pub(super) slot: Slot,
+    /// Where the table lies, if not where all look for it.
+    directory: Option<PathBuf>,
+    seat: Option<Seat>,
     pub(super) record: Record,
     pub(super) claim: Claim,
     pub(super) share: Share,
@@ -48,34 +51,26 @@ pub(super) struct State {
     decided: u16,
     /// Whether there has been a limit of the rate.
     pub(super) limited: bool,
+    /// Whether it was said that there is no place.
+    said: bool,
+}
+
+/// A slot of the table.
+struct Seat {
+    table: Table,
+    slot: Slot,
 }
 
 impl State {
-    pub(super) fn join(mut table: Table, limits: Limits, claim: Claim) -> io::Result<Option<Self>> {
-        let now = now_ms();
-        let record = Record {
-            process: std::process::id(),
-            began_ms: now,
-            beat_ms: now,
-            server: shortened(&claim.server),
-            weight: weight(claim.policy),
-            limit: claim.limit,
-            wanted: 1,
-            held: 1,
-            rate_wanted: claim.rate.unwrap_or(f64::INFINITY),
-            memory_wanted: claim.memory,
-            limits,
-            ..Record::default()
-        };
-        let joined = table.alone_to_join(|table| {
-            let Some(slot) = table.claim()? else { return Ok(None) };
-            let record = Record { slot: slot.number, ..record };
-            table.write(&slot, &record)?;
-            Ok(Some((slot, record)))
-        })?;
-        let Some((slot, record)) = joined.flatten() else { return Ok(None) };
+    /// Takes a place, and nothing else yet. Without one the transfer is held to what its own options say.
+    pub(super) fn join(directory: Option<PathBuf>, limits: Limits, claim: Claim) -> Self {
+        let record = at_first(&claim, limits, now_ms());
         let share = Share::of(&record, &[]);
-        Ok(Some(Self { table, slot, record, claim, share, decided: 1, limited: false }))
+        let mut state = Self { directory, seat: None, record, claim, share, decided: 1, limited: false, said: false };
+        if let Err(cause) = state.sit(table::PATIENTLY) {
+            state.go_without(&cause);
+        }
+        state
     }
 
     /// Computes the share from what all have written, and keeps as much of it until it is [`State::settle`]d. Where the table cannot be had
@@ -84,13 +79,27 @@ impl State {
         if let Some(used) = used {
             self.measured(used);
         }
-        let (record, slot, own_rate) = (&mut self.record, &self.slot, self.claim.rate.unwrap_or(f64::INFINITY));
-        let asked = self.table.alone(|table| {
+        let mut asked = self.turn();
+        // The table may have been removed, and another one made.
+        if asked.is_err() && self.seat.take().is_some() {
+            asked = self.turn();
+        }
+        if let Err(cause) = asked {
+            self.go_without(&cause);
+        }
+        self.limited |= self.share.rate.is_some();
+    }
+
+    fn turn(&mut self) -> io::Result<()> {
+        if self.seat.is_none() {
+            self.sit(table::ATTEMPTS)?;
+        }
+        self.wake();
+        let Some(Seat { table, slot }) = &mut self.seat else { return Ok(()) };
+        let (record, own_rate) = (&mut self.record, self.claim.rate.unwrap_or(f64::INFINITY));
+        let asked = table.alone(|table| {
             let now = now_ms();
-            let others = table.records()?.into_iter();
-            let others: Vec<Record> =
-                others.filter(|other| other.slot != slot.number && is_present(other.beat_ms, now)).collect();
-            let share = Share::of(record, &others);
+            let share = look(table, record, now)?;
             record.beat_ms = now;
             record.share = share.streams;
             record.held = record.used.max(share.streams);
@@ -98,13 +107,62 @@ impl State {
             record.memory_held = share.memory;
             table.write(slot, record)?;
             Ok(share)
-        });
+        })?;
         match asked {
-            Ok(Some(share)) => self.share = share,
-            Ok(None) => tracing::debug!("the shares of the host's transfers could not be looked up now"),
-            Err(cause) => tracing::debug!(%cause, "the shares of the host's transfers could not be looked up"),
+            Some(share) => self.share = share,
+            None => tracing::debug!("the shares of the host's transfers could not be looked up now"),
         }
-        self.limited |= self.share.rate.is_some();
+        Ok(())
+    }
+
+    /// What it had before it was silent for long others may have.
+    fn wake(&mut self) {
+        if !is_present(self.record.beat_ms, now_ms()) {
+            (self.decided, self.record.held) = (1, 1);
+        }
+    }
+
+    /// Takes a place.
+    fn sit(&mut self, attempts: u32) -> io::Result<()> {
+        let mut table = Table::open(Folder::find(self.directory.as_deref())?)?;
+        let record = &mut self.record;
+        let taken = table.alone_within(attempts, |table| {
+            let slot = table.claim()?.ok_or_else(|| io::Error::other("all places are taken"))?;
+            (record.slot, record.beat_ms) = (slot.number, now_ms());
+            let share = look(table, record, record.beat_ms)?;
+            table.write(&slot, record)?;
+            Ok((slot, share))
+        })?;
+        let (slot, share) = taken.ok_or_else(|| io::Error::other("another transfer stays at the table"))?;
+        (self.seat, self.share) = (Some(Seat { table, slot }), share);
+        Ok(())
+    }
+
+    /// Goes by its own limits, and says so once: aloud if somebody has asked for limits.
+    fn go_without(&mut self, cause: &io::Error) {
+        self.seat = None;
+        self.share = Share::of(&self.record, &[]);
+        if std::mem::replace(&mut self.said, true) {
+            return;
+        }
+        if self.record.limits == Limits::default() {
+            tracing::debug!(%cause, "this transfer does not share the limits of the host");
+        } else {
+            tracing::warn!("the limits of the host hold for this transfer as if it were alone: {cause}");
+        }
+    }
+
+    /// Gives everything back, until it asks again.
+    pub(super) fn leave(&mut self) {
+        (self.record, self.decided) = (at_first(&self.claim, self.record.limits, self.record.began_ms), 1);
+        let Some(Seat { mut table, slot }) = self.seat.take() else { return };
+        let left = match table.alone(|table| table.leave(&slot)) {
+            Ok(None) => table.leave(&slot),
+            left => left.map(drop),
+        };
+        if let Err(cause) = left {
+            tracing::debug!(%cause, "could not leave the other transfers of the host");
+        }
     }
 
     pub(super) fn settle(&mut self, decided: u16) {
@@ -123,12 +181,21 @@ impl State {
     }
 
     pub(super) fn write(&mut self) {
+        self.wake();
+        let Some(Seat { table, slot }) = &mut self.seat else { return };
         self.record.held = self.decided.max(self.record.used);
         self.record.beat_ms = now_ms();
-        let (record, slot) = (&self.record, &self.slot);
-        if let Err(cause) = self.table.alone(|table| table.write(slot, record)) {
+        if let Err(cause) = table.alone(|table| table.write(slot, &self.record)) {
             tracing::debug!(%cause, "could not tell the other transfers of the host");
         }
+    }
+
+    /// What the others see after a minute without a word.
+    #[cfg(test)]
+    pub(super) fn fall_silent(&mut self) {
+        self.record.beat_ms -= 60_000;
+        let Some(Seat { table, slot }) = &mut self.seat else { return };
+        table.write(slot, &self.record).unwrap();
     }
 
     /// The most workers of a stage at this host.
@@ -137,6 +204,30 @@ impl State {
         let counted = [(workers.read, here.read), (workers.network, here.network), (workers.write, here.write)];
         counted.iter().filter(|(_, here)| *here).map(|(workers, _)| *workers).max().unwrap_or(0)
     }
+}
+
+/// What a transfer tells of itself before it has anything.
+fn at_first(claim: &Claim, limits: Limits, began_ms: u64) -> Record {
+    Record {
+        process: std::process::id(),
+        began_ms,
+        server: shortened(&claim.server),
+        weight: weight(claim.policy),
+        limit: claim.limit,
+        wanted: 1,
+        held: 1,
+        rate_wanted: claim.rate.unwrap_or(f64::INFINITY),
+        memory_wanted: claim.memory,
+        limits,
+        ..Record::default()
+    }
+}
+
+/// The share of a transfer among all others that are present.
+fn look(table: &mut Table, own: &Record, now_ms: u64) -> io::Result<Share> {
+    let others = table.records()?.into_iter();
+    let others: Vec<Record> = others.filter(|other| other.slot != own.slot && is_present(other.beat_ms, now_ms)).collect();
+    Ok(Share::of(own, &others))
 }
 
 /// What a policy counts beside the others'.

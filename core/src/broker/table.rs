@@ -1,6 +1,7 @@
 //! The table of transfers: a file of slots, a lock for each slot that its owner holds while it lives, and one for whoever reads and writes.
 //!
-//! All files stay: none is ever removed, so that nobody can lock one that others no longer see.
+//! No file is ever removed by edt. Should somebody else do it, as those who clean directories for temporary files do, then whoever has one
+//! open that is no longer at its place finds out at its next turn, and begins anew.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -17,11 +18,12 @@ const GATE: &str = "transfers-1.lock";
 /// Most transfers that can take part.
 const MOST: u16 = 1024;
 
-/// How often, and after which pauses, one tries to be the only one at the table: others need a tenth of a millisecond. Who joins has more
-/// patience, for a transfer that found no place goes without to its end.
-const ATTEMPTS: u32 = 40;
-const ATTEMPTS_TO_JOIN: u32 = 4000;
+/// How often, and after which pauses, one tries to be the only one at the table: others need a tenth of a millisecond.
+pub(super) const ATTEMPTS: u32 = 40;
 const PAUSE: Duration = Duration::from_micros(250);
+
+/// How often who begins tries it, who has nothing to go by yet.
+pub(super) const PATIENTLY: u32 = 4000;
 
 /// The table, as one transfer has it open.
 #[derive(Debug)]
@@ -54,16 +56,17 @@ impl Table {
         self.alone_within(ATTEMPTS, work)
     }
 
-    /// The same for who joins, and waits longer.
-    pub(super) fn alone_to_join<T>(&mut self, work: impl FnOnce(&mut Self) -> io::Result<T>) -> io::Result<Option<T>> {
-        self.alone_within(ATTEMPTS_TO_JOIN, work)
-    }
-
-    fn alone_within<T>(&mut self, attempts: u32, work: impl FnOnce(&mut Self) -> io::Result<T>) -> io::Result<Option<T>> {
+    /// The same with another number of attempts.
+    pub(super) fn alone_within<T>(
+        &mut self,
+        attempts: u32,
+        work: impl FnOnce(&mut Self) -> io::Result<T>,
+    ) -> io::Result<Option<T>> {
         for _ in 0..attempts {
             match self.gate.try_lock() {
                 Ok(()) => {
-                    let done = work(self);
+                    let there = self.folder.has(GATE, &self.gate) && self.folder.has(SLOTS, &self.slots);
+                    let done = if there { work(self) } else { Err(removed()) };
                     self.gate.unlock()?;
                     return done.map(Some);
                 }
@@ -105,15 +108,23 @@ impl Table {
 
     /// Writes what a transfer says into its slot.
     pub(super) fn write(&mut self, slot: &Slot, record: &Record) -> io::Result<()> {
+        if !self.has(slot) {
+            return Err(removed());
+        }
         let bytes = record.encode().ok_or(io::ErrorKind::InvalidData)?;
         self.put(slot, &bytes)
     }
 
     /// Empties a slot and gives it back. Closing its lock would not do: a process that was forked off has it open too.
     pub(super) fn leave(&mut self, slot: &Slot) -> io::Result<()> {
-        let emptied = self.put(slot, &[0; SLOT]);
+        let emptied = if self.has(slot) { self.put(slot, &[0; SLOT]) } else { Ok(()) };
         slot.lock.unlock()?;
         emptied
+    }
+
+    /// Whether a slot is still that of who has its lock.
+    fn has(&self, slot: &Slot) -> bool {
+        self.folder.has(&lock_name(slot.number), &slot.lock)
     }
 
     fn put(&mut self, slot: &Slot, bytes: &[u8; SLOT]) -> io::Result<()> {
@@ -123,7 +134,7 @@ impl Table {
 
     /// Whether a slot has an owner. Its lock can be had if it has none.
     fn is_held(&self, number: u16) -> bool {
-        match File::open(self.folder.path().join(lock_name(number))) {
+        match self.folder.open(&lock_name(number)) {
             Ok(lock) => match lock.try_lock_shared() {
                 Ok(()) => {
                     let _ = lock.unlock();
@@ -137,6 +148,10 @@ impl Table {
     }
 }
 
+fn removed() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "somebody has removed the table of transfers")
+}
+
 fn lock_name(number: u16) -> String {
     format!("transfer-{number}.lock")
 }
@@ -146,7 +161,7 @@ mod tests {
     use super::*;
 
     fn open(place: &tempfile::TempDir) -> Table {
-        Table::open(Folder::named(place.path().join("edt")).unwrap()).unwrap()
+        Table::open(Folder::find(Some(&place.path().join("edt"))).unwrap()).unwrap()
     }
 
     fn join(table: &mut Table, process: u32) -> Slot {
@@ -198,6 +213,47 @@ mod tests {
         let mut table = open(&place);
         assert!(table.alone(|_| Err::<(), _>(io::Error::other("a failure"))).is_err());
         assert_eq!(table.alone(|_| Ok(1)).unwrap(), Some(1));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn who_has_a_file_open_that_was_removed_is_told_so() {
+        for name in [SLOTS, GATE] {
+            let place = tempfile::tempdir().unwrap();
+            let mut one = open(&place);
+            std::fs::remove_file(one.folder().join(name)).unwrap();
+            assert_eq!(one.alone(|_| Ok(())).unwrap_err().kind(), io::ErrorKind::NotFound, "{name}");
+            // Nor may it be locked while another one is there.
+            let _two = open(&place);
+            assert!(one.alone(|_| Ok(())).is_err());
+        }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_slot_whose_lock_was_removed_is_left_to_who_takes_it_next() {
+        let place = tempfile::tempdir().unwrap();
+        let (mut one, mut two) = (open(&place), open(&place));
+        let first = join(&mut one, 11);
+        std::fs::remove_file(one.folder().join(lock_name(0))).unwrap();
+        let second = join(&mut two, 22);
+        assert_eq!((second.number, processes(&mut one)), (0, vec![22]));
+        assert!(one.write(&first, &Record { process: 11, ..Record::default() }).is_err());
+        one.leave(&first).unwrap();
+        assert_eq!(processes(&mut one), [22]);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_pipe_in_place_of_a_lock_keeps_nobody_waiting() {
+        let place = tempfile::tempdir().unwrap();
+        let mut table = open(&place);
+        let slot = join(&mut table, 11);
+        let pipe = table.folder().join(lock_name(slot.number));
+        std::fs::remove_file(&pipe).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        // What cannot be told from a lock that is held counts as held.
+        assert_eq!(processes(&mut table), [11]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Which stage limits, and what would help.
 
+use std::time::Duration;
+
 use crate::event::Stage;
 use crate::metrics::Rates;
 use crate::optimizer::{Buffers, PerStage, Policy};
@@ -60,30 +62,67 @@ impl Level {
     }
 }
 
+/// For how long which stage limited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Limited {
+    /// The time that was measured.
+    pub all: Duration,
+    /// The part of it in which each stage limited.
+    pub by: PerStage<Duration>,
+}
+
+impl Limited {
+    /// Adds what was measured elsewhere.
+    pub(super) fn add(&mut self, other: Self) {
+        let (own, by) = (self.by, other.by);
+        self.all += other.all;
+        self.by = PerStage { read: own.read + by.read, network: own.network + by.network, write: own.write + by.write };
+    }
+}
+
 /// Counts over a whole transfer.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
+    pub(super) time: Limited,
     intervals: u32,
     limited: PerStage<u32>,
     at_limit: u32,
     loss: f64,
     loss_known: u32,
+    held_back: u32,
+    host_rate: Option<f64>,
 }
 
 impl Tally {
     pub(super) fn count(&mut self, bottleneck: Option<Stage>, rates: &Rates, policy: &Policy) {
         self.intervals += 1;
-        match bottleneck {
-            Some(Stage::Read) => self.limited.read += 1,
-            Some(Stage::Network) => self.limited.network += 1,
-            Some(Stage::Write) => self.limited.write += 1,
-            None => {}
+        self.time.all += rates.interval;
+        let stage = match bottleneck {
+            Some(Stage::Read) => Some((&mut self.limited.read, &mut self.time.by.read)),
+            Some(Stage::Network) => Some((&mut self.limited.network, &mut self.time.by.network)),
+            Some(Stage::Write) => Some((&mut self.limited.write, &mut self.time.by.write)),
+            None => None,
+        };
+        if let Some((intervals, time)) = stage {
+            *intervals += 1;
+            *time += rates.interval;
         }
         self.at_limit += u32::from(rates.concurrency.network + 1.5 >= f64::from(policy.limit.network));
         if let Some(loss) = rates.loss {
             self.loss += loss;
             self.loss_known += 1;
         }
+    }
+
+    /// Counts an interval in which the bytes per second that all of the host may move together were what limited, if they were.
+    pub(super) fn hold_back(&mut self, host_rate: Option<f64>) {
+        self.held_back += u32::from(host_rate.is_some());
+        self.host_rate = host_rate.or(self.host_rate);
+    }
+
+    /// These bytes per second, if they limited in at least 40 % of the intervals.
+    pub(super) fn host_rate(&self) -> Option<f64> {
+        self.host_rate.filter(|_| f64::from(self.held_back) >= MOSTLY * f64::from(self.intervals))
     }
 
     /// The stage that limited most often, if it did so in at least 40 % of the intervals.
@@ -129,8 +168,6 @@ pub(crate) fn remedy(stage: Stage) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::optimizer::PolicyName;
 
@@ -183,6 +220,35 @@ mod tests {
         assert_eq!(tally.bottleneck(), Some(Stage::Write));
         tally.count(None, &rates(0.1, 0.1, 0.1), &policy);
         assert_eq!(tally.bottleneck(), None);
+    }
+
+    #[test]
+    fn stages_limit_for_as_long_as_the_intervals_are_in_which_they_do() {
+        let policy = Policy::new(PolicyName::Fair, 64);
+        let mut tally = Tally::default();
+        for (stage, seconds) in [(Some(Stage::Write), 5), (None, 1), (Some(Stage::Read), 2), (Some(Stage::Write), 3)] {
+            let interval = Duration::from_secs(seconds);
+            tally.count(stage, &Rates { interval, ..rates(0.1, 0.1, 0.1) }, &policy);
+        }
+        let by = PerStage { read: 2, network: 0, write: 8 }.map(Duration::from_secs);
+        let once = Limited { all: Duration::from_secs(11), by };
+        assert_eq!(tally.time, once);
+        tally.time.add(once);
+        assert_eq!((tally.time.all, tally.time.by.write), (2 * once.all, 2 * once.by.write));
+    }
+
+    #[test]
+    fn a_rate_of_the_host_is_named_from_two_fifths_of_the_intervals_on() {
+        let policy = Policy::new(PolicyName::Fair, 64);
+        let mut tally = Tally::default();
+        assert_eq!(tally.host_rate(), None);
+        for host_rate in [Some(9e6), None, Some(8e6), None, None] {
+            tally.hold_back(host_rate);
+            tally.count(None, &rates(0.1, 0.1, 0.1), &policy);
+        }
+        assert_eq!(tally.host_rate(), Some(8e6));
+        tally.count(None, &rates(0.1, 0.1, 0.1), &policy);
+        assert_eq!(tally.host_rate(), None);
     }
 
     #[test]

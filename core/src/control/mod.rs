@@ -23,6 +23,7 @@ mod tuner;
 pub(crate) use clock::Waited;
 pub use clock::{Clock, SystemClock};
 
+pub use bottleneck::Limited;
 pub(crate) use bottleneck::remedy;
 
 use bottleneck::Tally;
@@ -32,8 +33,14 @@ use tuner::Tuner;
 /// Longest time between two samples for a display.
 const DISPLAY: Duration = Duration::from_millis(500);
 
-/// Shortest and longest default interval; between them it is twenty round trips.
+/// Round trips of the default interval, as the path has them where nothing waits in its queues, if that is within [`INTERVAL`].
+const INTERVAL_TRIPS: u32 = 10;
+
+/// Shortest and longest default interval.
 const INTERVAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
+
+/// By what part of itself the shortest round trip is taken to be longer with each sample, for paths change.
+const LONGER: f64 = 0.005;
 
 /// Longest allowance for new streams to find their window.
 const RAMP: Duration = Duration::from_secs(1);
@@ -67,7 +74,7 @@ pub trait Plant: Send {
 pub struct Settings {
     /// What limits this transfer.
     pub policy: Policy,
-    /// Time between two decisions; `None`: twenty round trips, between 1 and 5 s.
+    /// Time between two decisions; `None`: ten round trips, between 1 and 5 s.
     pub interval: Option<Duration>,
     /// Who watches.
     pub events: EventSender,
@@ -86,8 +93,12 @@ pub struct Outcome {
     pub decisions: Vec<Tuned>,
     /// The stage that limited most of the time, if one did.
     pub bottleneck: Option<Stage>,
+    /// For how long which stage limited.
+    pub limited: Limited,
     /// What would help beyond the remedy of the bottleneck, for people.
     pub advice: Vec<String>,
+    /// The bytes per second that all transfers of the host may move together, if they are what limited most of the time.
+    pub host_rate: Option<f64>,
     /// Why the tuning ended before the transfer, if it did.
     pub tuning_error: Option<Error>,
     /// The files to be sent, by size, as far as they were listed; of several sessions those of the one that had most.
@@ -100,9 +111,11 @@ impl Outcome {
         self.timeline.extend(later.timeline);
         self.decisions.extend(later.decisions);
         self.bottleneck = later.bottleneck.or(self.bottleneck);
+        self.limited.add(later.limited);
         if !later.advice.is_empty() {
             self.advice = later.advice;
         }
+        self.host_rate = later.host_rate.or(self.host_rate);
         self.tuning_error = self.tuning_error.take().or(later.tuning_error);
         // What an earlier session has sent is not listed again: with files of one before, those of a later one are not all.
         if later.listed.files() > self.listed.files() {
@@ -117,6 +130,7 @@ pub fn run(plant: &mut dyn Plant, optimizer: Box<dyn Optimizer>, settings: Setti
     let mut tuner = Tuner::start(optimizer, &settings.policy);
     tuner.narrow(&settings.member.ask(&settings.policy, None));
     let first = plant.sample().ok();
+    let first_trip = first.as_ref().and_then(Sample::rtt);
     let mut controller = Controller {
         plant,
         tuner,
@@ -129,6 +143,8 @@ pub fn run(plant: &mut dyn Plant, optimizer: Box<dyn Optimizer>, settings: Setti
         shown_at: clock.now(),
         recorded: first,
         unapplied: false,
+        held_back: false,
+        trip: first_trip,
     };
     controller.tune();
     controller.outcome()
@@ -149,6 +165,10 @@ struct Controller<'a> {
     recorded: Option<Sample>,
     /// The last decision has not reached the plant yet.
     unapplied: bool,
+    /// The last interval was held back by the rate of the host.
+    held_back: bool,
+    /// The shortest round trip.
+    trip: Option<Duration>,
 }
 
 impl Controller<'_> {
@@ -184,21 +204,27 @@ impl Controller<'_> {
     /// Waits until the first bytes have arrived and the first streams have found their windows: what comes before that says nothing about
     /// a decision. True if the transfer ended.
     fn warm_up(&mut self) -> bool {
+        let mut asked = self.clock.now();
         loop {
             if self.pause(FIRST_LOOK, Until::Finished) {
                 return true;
             }
+            if self.clock.now() >= asked + self.interval() {
+                asked = self.clock.now();
+                let policy = self.settings.member.ask(&self.settings.policy, None);
+                self.keep_within(&policy, false);
+            }
             if let Ok(sample) = self.plant.sample()
                 && sample.arrived.bytes > 0
             {
-                self.shown = Some(sample);
+                self.saw(sample);
                 return self.ramp(RAMP_TRIPS.0);
             }
         }
     }
 
     fn ramp(&mut self, trips: u32) -> bool {
-        let ramp = self.rtt().map_or(Duration::ZERO, |rtt| (trips * rtt).min(RAMP));
+        let ramp = self.trip.map_or(Duration::ZERO, |rtt| (trips * rtt).min(RAMP));
         self.pause(ramp, Until::Finished)
     }
 
@@ -232,7 +258,7 @@ impl Controller<'_> {
                 self.settings.events.send(Event::Sampled(self.sampled(&rates, &now)));
             }
         }
-        self.shown = Some(now);
+        self.saw(now);
     }
 
     fn conclude(&mut self, before: &Sample, after: Sample) {
@@ -241,14 +267,24 @@ impl Controller<'_> {
         if observation.interval.is_zero() {
             return;
         }
+        let used = Use { workers: observation.workers, rate: observation.throughput.network };
+        let host_rate = self.settings.member.held_back_by(used.rate);
+        // After a rate that held streams back they have to find their windows again.
+        observation.held_back = std::mem::replace(&mut self.held_back, host_rate.is_some()) || self.held_back;
         // The end of the work says nothing about a setting: whatever runs then runs dry.
-        let judged = if is_nearly_done(&observation) { Judged::No } else { Judged::Yes };
+        let nearly_done = is_nearly_done(&observation);
+        let judged = if nearly_done || observation.held_back { Judged::No } else { Judged::Yes };
+        self.tally.hold_back(host_rate);
         self.record(before, after, judged);
         // What the others of this host leave is the limit of the next decision, and of the last one where there is none any more.
-        let used = Use { workers: observation.workers, rate: observation.throughput.network };
         observation.policy = self.settings.member.ask(&self.settings.policy, Some(used));
-        let decided = judged == Judged::Yes && self.tuner.decide(&observation).is_some();
-        if self.tuner.narrow(&observation.policy) || decided {
+        let decided = !nearly_done && self.tuner.decide(&observation).is_some();
+        self.keep_within(&observation.policy, decided);
+    }
+
+    /// Brings the last decision within a policy, and passes it on if it is another one than before.
+    fn keep_within(&mut self, policy: &Policy, decided: bool) {
+        if self.tuner.narrow(policy) || decided {
             self.apply();
         } else if self.settings.member.takes_part() {
             // The share of memory or of the rate may be another one.
@@ -277,7 +313,8 @@ impl Controller<'_> {
         self.settings.recorder.interval(&sampled, rates.interval, &self.tuner.last, judged);
         self.settings.events.send(Event::Sampled(sampled.clone()));
         self.timeline.push(sampled);
-        (self.shown, self.shown_at) = (Some(after.clone()), self.clock.now());
+        self.saw(after.clone());
+        self.shown_at = self.clock.now();
         self.recorded = Some(after);
     }
 
@@ -305,12 +342,16 @@ impl Controller<'_> {
     }
 
     fn interval(&self) -> Duration {
-        let twenty_trips = || self.rtt().map_or(INTERVAL.0, |rtt| (20 * rtt).clamp(INTERVAL.0, INTERVAL.1));
-        self.settings.interval.unwrap_or_else(twenty_trips)
+        let trips = || self.trip.map_or(INTERVAL.0, |trip| (INTERVAL_TRIPS * trip).clamp(INTERVAL.0, INTERVAL.1));
+        self.settings.interval.unwrap_or_else(trips)
     }
 
-    fn rtt(&self) -> Option<Duration> {
-        self.shown.as_ref().and_then(Sample::rtt)
+    /// Keeps a sample for the display, and the shortest round trip: with full queues it is a multiple of what the path has by itself.
+    fn saw(&mut self, sample: Sample) {
+        if let Some(rtt) = sample.rtt() {
+            self.trip = Some(self.trip.map_or(rtt, |shortest| rtt.min(shortest.mul_f64(1.0 + LONGER))));
+        }
+        self.shown = Some(sample);
     }
 
     fn outcome(self) -> Outcome {
@@ -318,7 +359,9 @@ impl Controller<'_> {
             timeline: self.timeline.into_vec(),
             decisions: self.decisions.into_vec(),
             bottleneck: self.tally.bottleneck(),
+            limited: self.tally.time,
             advice: self.tally.advice(&self.settings.policy),
+            host_rate: self.tally.host_rate(),
             tuning_error: self.tuner.error,
             listed: self.shown.map(|sample| sample.listed).unwrap_or_default(),
         }

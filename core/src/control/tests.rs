@@ -1,3 +1,5 @@
+mod host;
+
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -144,23 +146,6 @@ impl Optimizer for Scripted {
     }
 }
 
-/// Wants twelve streams, and fails when it is asked again.
-struct Wanting;
-
-impl Optimizer for Wanting {
-    fn name(&self) -> &'static str {
-        "wanting"
-    }
-
-    fn start(&mut self, _: &Policy) -> Decision {
-        Decision::uniform(12, "start")
-    }
-
-    fn decide(&mut self, _: &Observation) -> Result<Decision> {
-        refuse()
-    }
-}
-
 fn settings() -> Settings {
     let (policy, events) = (Policy::new(PolicyName::Fair, 64), EventSender::silent());
     Settings { policy, interval: None, events, recorder: Recorder::default(), member: Member::default() }
@@ -298,38 +283,6 @@ fn the_engine_clamps_what_an_unguarded_optimizer_answers() {
     let (optimizer, _) = Scripted::new(&[0, 5000], refuse);
     let outcome = run(&mut plant, optimizer, settings(), &*clock);
     assert_eq!(streams(&outcome)[..3], [2, 1, 64]);
-}
-
-#[test]
-fn what_others_of_the_host_leave_limits_every_decision() {
-    let place = tempfile::tempdir().unwrap();
-    let [other, member] = [(); 2].map(|()| Member::of_a_test(place.path(), 16));
-    other.ask(&Policy::new(PolicyName::Fair, 64), None);
-    other.settle(Decision::uniform(10, "ten"));
-    let clock = Arc::new(ManualClock::new());
-    let mut plant = SimulatedPlant::new(&clock, 10);
-    let outcome = run(&mut plant, Box::new(Fixed::new(20)), Settings { member, ..settings() }, &*clock);
-    let decided = streams(&outcome);
-    assert!(decided.len() > 3 && decided.iter().all(|n| *n == 6), "{decided:?}");
-    let reason = &outcome.decisions[1].decision.reason;
-    assert!(reason.ends_with("6 of 16 streams: 2 transfers share this host"), "{reason}");
-}
-
-#[test]
-fn what_others_give_back_is_taken_near_the_end_and_after_the_tuning_has_ended_too() {
-    for (total, fails) in [(Some(0), false), (None, true)] {
-        let place = tempfile::tempdir().unwrap();
-        let [other, member] = [(); 2].map(|()| Member::of_a_test(place.path(), 16));
-        other.ask(&Policy::new(PolicyName::Fair, 64), None);
-        other.settle(Decision::uniform(10, "ten"));
-        let clock = Arc::new(ManualClock::new());
-        let mut plant = SimulatedPlant::new(&clock, 30);
-        (plant.total, plant.neighbour) = (total, Some((other, Duration::from_secs(10))));
-        let outcome = run(&mut plant, Box::new(Wanting), Settings { member, ..settings() }, &*clock);
-        let decided = streams(&outcome);
-        assert_eq!((decided.first(), decided.last()), (Some(&6), Some(&12)), "{decided:?}");
-        assert_eq!(outcome.tuning_error.is_some(), fails);
-    }
 }
 
 #[test]

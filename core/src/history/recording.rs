@@ -50,7 +50,8 @@ pub(super) struct IntervalRow {
     pub(super) judged: Judged,
 }
 
-/// Whether an interval says something of its setting: at the end of the work, or of a session, whatever runs runs dry.
+/// Whether an interval says something of its setting: at the end of the work, or of a session, whatever runs runs dry, and where other
+/// transfers of the host leave no higher rate, any setting moves the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Judged {
     /// It does.
@@ -93,6 +94,8 @@ impl Recorder {
     pub(crate) fn interval(&self, sampled: &Sampled, length: Duration, decision: &Decision, judged: Judged) {
         if let Some(entries) = &self.entries {
             let (parallelism, pipelining) = (decision.parallelism, decision.pipelining);
+            // What was in flight does not follow from the sizes of the files then.
+            let judged = if decision.shares.is_empty() { judged } else { Judged::No };
             let row = IntervalRow { sampled: sampled.clone(), length, parallelism, pipelining, judged };
             let _ = entries.try_send(Entry::Interval(Box::new(row)));
         }
@@ -270,7 +273,21 @@ fn warn(error: &Error) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::{sampled, tuned};
     use super::*;
+    use crate::optimizer::SizeShare;
+
+    #[test]
+    fn where_streams_are_divided_by_size_an_interval_says_nothing_of_its_setting() {
+        let (recorder, judged) = Recorder::of_a_test();
+        let usual = tuned(4).decision;
+        let share = SizeShare { exponent: 20, streams: 4, parallelism: 1 };
+        let divided = Decision { shares: vec![share], ..usual.clone() };
+        for decision in [&usual, &divided] {
+            recorder.interval(&sampled(1, 4.0), Duration::from_secs(1), decision, Judged::Yes);
+        }
+        assert_eq!(judged(), [Judged::Yes, Judged::No]);
+    }
 
     #[test]
     fn the_longer_a_transfer_the_fewer_of_its_rows_are_kept() {

@@ -158,6 +158,7 @@ pub fn observe(before: &Sample, after: &Sample, elapsed: Duration, requested: &D
         bytes_left: after.bytes_left,
         files_left: after.files_left,
         listed: after.listed.clone(),
+        held_back: false,
         policy: *policy,
     }
 }

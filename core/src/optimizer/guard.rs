@@ -2,7 +2,8 @@
 //!
 //! Three rules, in this order of force. Every answer stays within the policy and within a quarter to four times the last one. A
 //! collapse right after growth is answered by a cut, and what collapsed is remembered as a knee that is tried again after ever
-//! longer gaps. Three intervals far below the best setting seen bring that setting back, unless it no longer delivers either.
+//! longer gaps. Three intervals far below the best setting seen bring that setting back, unless it no longer delivers either. Intervals
+//! that were held back by a rate of the host count for neither.
 
 use super::{Decision, Observation, Optimizer, PerStage, Policy, utility};
 use crate::error::Result;
@@ -13,8 +14,9 @@ mod knee;
 use harm::{Harm, Verdict};
 use knee::Knee;
 
-/// Bytes that keep one worker busy long enough to count: the smallest chunk.
+/// Bytes that keep one worker busy long enough to count: the smallest chunk, and the smallest where files are cut finer at the end.
 const WORK_UNIT: u64 = 16 << 20;
+const CUT_UNIT: u64 = 1 << 20;
 
 /// Most that a concurrency may grow or shrink by in one decision.
 const BOUND: u16 = 4;
@@ -34,7 +36,7 @@ impl Guard {
     }
 
     fn judge(&mut self, observation: &Observation, proposed: Decision) -> Decision {
-        if is_nearly_done(observation) || !utility::of(observation).is_finite() {
+        if observation.held_back || is_nearly_done(observation) || !utility::of(observation).is_finite() {
             return proposed;
         }
         if let Some(cut) = self.knee.collapsed(observation) {
@@ -64,6 +66,7 @@ impl Guard {
             concurrency,
             parallelism: positive(decision.parallelism, self.last.parallelism),
             pipelining: positive(decision.pipelining, self.last.pipelining),
+            shares: decision.shares,
             reason,
         }
     }
@@ -85,7 +88,9 @@ impl Optimizer for Guard {
     /// Passes an error of the guarded optimizer through: whoever runs the loop ends the tuning.
     fn decide(&mut self, observation: &Observation) -> Result<Decision> {
         // What is guarded sees the knee as a limit, so that it does not plan with streams that it will not get.
-        self.knee.age(observation);
+        if !observation.held_back {
+            self.knee.age(observation);
+        }
         let mut seen = observation.clone();
         seen.policy = self.knee.narrowed(&observation.policy);
         let proposed = self.inner.decide(&seen)?;
@@ -102,7 +107,10 @@ pub fn is_nearly_done(observation: &Observation) -> bool {
     let streams = u64::from(observation.applied.concurrency.network);
     let soon = utility::arrived(observation) * observation.interval.as_secs_f64();
     // Few files keep many streams busy as long as they are cut into enough chunks.
-    let few = observation.files_left.is_some_and(|files| files < streams) && bytes < streams * WORK_UNIT;
+    let few = observation.files_left.is_some_and(|files| {
+        let cut = files.saturating_mul(u64::from(observation.applied.parallelism)) >= streams;
+        files < streams && bytes < streams * if cut { CUT_UNIT } else { WORK_UNIT }
+    });
     few || (bytes as f64) < soon
 }
 

@@ -11,7 +11,9 @@ pub mod edt;
 pub mod explore;
 pub mod falcon;
 pub mod falcon_mp;
+mod first;
 pub mod fixed;
+pub mod generalist;
 pub mod globus;
 pub mod guard;
 pub mod harp;
@@ -31,7 +33,10 @@ mod testing;
 pub mod utility;
 
 pub use agent::Sampling;
-pub use listed::{Listed, SizeClass};
+pub(crate) use first::Fitted;
+pub use first::{Extent, FirstStreams};
+pub(crate) use listed::exponent;
+pub use listed::{Listed, SizeClass, SizeShare};
 
 use std::time::Duration;
 
@@ -41,7 +46,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::history::Past;
 
 /// The names that `--optimizer` takes. `auto` is `falcon`, begun higher, until a better default is measured.
-pub const NAMES: [&str; 22] = [
+pub const NAMES: [&str; 23] = [
     "auto",
     "fixed",
     "edt",
@@ -50,6 +55,7 @@ pub const NAMES: [&str; 22] = [
     "falcon-printed",
     "falcon-mp",
     "model",
+    "generalist",
     "marlin",
     "hill-climb",
     "binary",
@@ -68,9 +74,6 @@ pub const NAMES: [&str; 22] = [
 
 /// The names among them whose optimizer is a trained agent.
 pub const AGENTS: [&str; 3] = ["edt", "automdt", "drl"];
-
-/// The round trip times from which a path counts as long, and as very long.
-const LONG_TRIPS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
 
 /// Decides the concurrency of each stage from what was observed since the last decision.
 pub trait Optimizer: Send {
@@ -116,6 +119,9 @@ pub struct Decision {
     pub parallelism: u16,
     /// Chunks a stream may have unacknowledged; `u16::MAX` for no limit, 0 for a new stream after each chunk.
     pub pipelining: u16,
+    /// How streams are divided among files of different sizes, smallest first. Empty, as with most optimizers: each takes what is next.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<SizeShare>,
     /// Why, for people.
     pub reason: String,
 }
@@ -123,7 +129,8 @@ pub struct Decision {
 impl Decision {
     /// The same concurrency for all stages, without limits on parallelism and pipelining.
     pub fn uniform(concurrency: u16, reason: impl Into<String>) -> Self {
-        Self { concurrency: PerStage::all(concurrency), parallelism: u16::MAX, pipelining: u16::MAX, reason: reason.into() }
+        let (concurrency, reason) = (PerStage::all(concurrency), reason.into());
+        Self { concurrency, parallelism: u16::MAX, pipelining: u16::MAX, shares: Vec::new(), reason }
     }
 }
 
@@ -154,6 +161,8 @@ pub struct Observation {
     pub files_left: Option<u64>,
     /// The files that were listed so far.
     pub listed: Listed,
+    /// Whether a rate that other transfers of this host share, or its change, is what limited: then the interval says nothing of its setting.
+    pub held_back: bool,
     /// What limits this transfer.
     pub policy: Policy,
 }
@@ -175,6 +184,7 @@ impl Observation {
             bytes_left: None,
             files_left: None,
             listed: Listed::default(),
+            held_back: false,
             policy: Policy::new(PolicyName::Fair, limit),
         }
     }
@@ -272,6 +282,7 @@ pub fn by_name(name: &str, setup: &Setup<'_>) -> Result<Box<dyn Optimizer>> {
         "falcon-printed" => Box::new(falcon::Falcon::as_printed()),
         "falcon-mp" => Box::new(falcon_mp::FalconMp::new()),
         "model" => Box::new(model::Model::new(setup)),
+        "generalist" => Box::new(generalist::Generalist::new(setup)?),
         "marlin" => Box::new(marlin::Marlin::new()),
         "hill-climb" => Box::new(hill_climb::HillClimb::new()),
         "binary" => Box::new(binary::Binary::new()),
@@ -291,35 +302,6 @@ pub fn by_name(name: &str, setup: &Setup<'_>) -> Result<Box<dyn Optimizer>> {
         _ => return Err(unknown(name)),
     };
     Ok(made)
-}
-
-/// Streams that a transfer begins with, over a short, a long and a very long path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FirstStreams([u16; 3]);
-
-impl FirstStreams {
-    /// What `auto` begins around: over a short path one stream goes far; the longer the path, the slower streams are to grow and to
-    /// recover from a loss, they are often held to a share of it, and the way up from few takes longer than many a transfer.
-    pub const AUTO: Self = Self([8, 16, 24]);
-
-    /// The same where a worker makes requests and waits a round trip for each answer, as with object stores.
-    pub const AUTO_REQUESTS: Self = Self([8, 32, 48]);
-
-    /// The same over every path.
-    pub const fn always(streams: u16) -> Self {
-        Self([streams; 3])
-    }
-
-    /// No more than so many.
-    #[must_use]
-    pub fn at_most(self, streams: u16) -> Self {
-        Self(self.0.map(|first| first.min(streams)))
-    }
-
-    /// How many over a path of this round trip time.
-    pub fn over(self, rtt: Duration) -> u16 {
-        self.0[LONG_TRIPS.iter().filter(|trip| rtt >= **trip).count()]
-    }
 }
 
 /// The error for a name that is not one of [`NAMES`].

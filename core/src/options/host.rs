@@ -12,7 +12,7 @@ pub struct HostLimits {
     pub streams: Option<NonZeroU16>,
     /// The same of those to one server or service; default `EDT_SERVER_STREAMS`, else 64, or what one transfer may have if that is more.
     pub server_streams: Option<NonZeroU16>,
-    /// Bytes in the buffers of all transfers; default `EDT_HOST_MEMORY`, else a quarter of the machine's memory.
+    /// Bytes in the buffers of all transfers; default `EDT_HOST_MEMORY`, else a quarter of the memory there is.
     pub memory: Option<u64>,
     /// Bytes per second of all transfers; default `EDT_HOST_RATE`, else no limit.
     pub rate: Option<f64>,

@@ -39,8 +39,9 @@ impl<T> FrameBuffer<T> {
         state.0.pop_front()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.state.lock().0.is_empty()
+    /// How many frames wait.
+    pub(crate) fn len(&self) -> usize {
+        self.state.lock().0.len()
     }
 
     /// Drops what is in the buffer and all that comes.

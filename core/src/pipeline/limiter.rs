@@ -8,45 +8,86 @@ use parking_lot::Mutex;
 /// How much may be sent at once after a pause.
 const BURST: Duration = Duration::from_millis(50);
 
+/// How long one waits at most before looking again: the rate may be another one by then.
+const SLICE: Duration = Duration::from_millis(100);
+
 /// Keeps the sum of all streams at a rate; without a rate it costs nothing.
 pub(crate) struct Limiter {
     /// What the options of the transfer allow.
     own: f64,
     /// What holds at present, as the bits of an f64.
     rate: AtomicU64,
-    free_at: Mutex<Option<Instant>>,
+    bucket: Mutex<Bucket>,
 }
+
+/// Bytes since the beginning.
+struct Bucket {
+    booked: f64,
+    /// Those of them that may have gone, and until when that was counted; at most a burst more than were booked.
+    passed: f64,
+    at: Option<Instant>,
+}
+
+/// Bytes that may go when all that was booked before has gone.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Booking(f64);
 
 impl Limiter {
     /// `rate` in bytes per second.
     pub(crate) fn new(rate: Option<f64>) -> Self {
         // A caller's number may be anything; one that is no rate is no limit.
         let own = rate.filter(|rate| *rate >= 1.0).unwrap_or(f64::INFINITY);
-        Self { own, rate: AtomicU64::new(own.to_bits()), free_at: Mutex::new(None) }
+        let bucket = Bucket { booked: 0.0, passed: 0.0, at: None };
+        Self { own, rate: AtomicU64::new(own.to_bits()), bucket: Mutex::new(bucket) }
     }
 
-    /// Keeps to another rate besides, in bytes per second; 0 for none any more.
-    pub(crate) fn limit(&self, rate: u64) {
+    /// Keeps to another rate besides, in bytes per second, from a moment on; 0 for none any more.
+    pub(crate) fn limit(&self, rate: u64, now: Instant) {
         let other = if rate == 0 { f64::INFINITY } else { rate as f64 };
-        let (new, now) = (self.own.min(other), Instant::now());
-        let mut free_at = self.free_at.lock();
-        let old = f64::from_bits(self.rate.swap(new.to_bits(), Ordering::Relaxed));
-        // What is booked at a lower rate takes as much less of the time to come.
-        if let Some(free) = free_at.as_mut().filter(|free| **free > now && old < new) {
-            *free = now + (*free - now).mul_f64(old / new);
-        }
+        let mut bucket = self.bucket.lock();
+        bucket.run_until(now, self.rate());
+        self.rate.store(self.own.min(other).to_bits(), Ordering::Relaxed);
     }
 
-    /// Books `bytes` and says how long to wait before they may go.
-    pub(crate) fn book(&self, bytes: usize, now: Instant) -> Duration {
-        let rate = f64::from_bits(self.rate.load(Ordering::Relaxed));
+    /// Books bytes, which may go when [`Limiter::wait`] says so.
+    pub(crate) fn book(&self, bytes: usize, now: Instant) -> Booking {
+        let rate = self.rate();
         if !rate.is_finite() {
-            return Duration::ZERO;
+            return Booking(0.0);
         }
-        let mut free_at = self.free_at.lock();
-        let start = (*free_at).unwrap_or(now).max(now.checked_sub(BURST).unwrap_or(now));
-        *free_at = Some(start + Duration::from_secs_f64(bytes as f64 / rate));
-        start.saturating_duration_since(now)
+        let mut bucket = self.bucket.lock();
+        bucket.run_until(now, rate);
+        let booking = Booking(bucket.booked);
+        bucket.booked += bytes as f64;
+        booking
+    }
+
+    /// How long to wait before asking again; `None` if what was booked may go.
+    pub(crate) fn wait(&self, booking: Booking, now: Instant) -> Option<Duration> {
+        let rate = self.rate();
+        if !rate.is_finite() {
+            return None;
+        }
+        let mut bucket = self.bucket.lock();
+        bucket.run_until(now, rate);
+        let ahead = booking.0 - bucket.passed;
+        (ahead > 0.0).then(|| Duration::from_secs_f64((ahead / rate).min(SLICE.as_secs_f64())))
+    }
+
+    fn rate(&self) -> f64 {
+        f64::from_bits(self.rate.load(Ordering::Relaxed))
+    }
+}
+
+impl Bucket {
+    fn run_until(&mut self, now: Instant, rate: f64) {
+        let time = now.saturating_duration_since(self.at.unwrap_or(now));
+        self.at = self.at.max(Some(now));
+        self.passed = if rate.is_finite() {
+            (self.passed + rate * time.as_secs_f64()).min(self.booked + rate * BURST.as_secs_f64())
+        } else {
+            self.booked
+        };
     }
 }
 
@@ -54,35 +95,85 @@ impl Limiter {
 mod tests {
     use super::*;
 
+    /// How long bytes wait that are booked now, in seconds.
+    fn waits(limiter: &Limiter, booking: Booking, begin: Instant) -> f64 {
+        let mut now = begin;
+        while let Some(wait) = limiter.wait(booking, now) {
+            assert!(wait <= SLICE);
+            // A wait may round to nothing.
+            now += wait.max(Duration::from_micros(1));
+        }
+        (now - begin).as_secs_f64()
+    }
+
+    fn is_near(seconds: f64, expected: f64) -> bool {
+        (seconds - expected).abs() < 0.01
+    }
+
     #[test]
     fn a_second_of_bytes_takes_a_second() {
-        let limiter = Limiter::new(Some(1000.0));
-        let now = Instant::now();
-        assert_eq!(limiter.book(1000, now), Duration::ZERO);
-        let wait = limiter.book(1, now);
-        assert!(wait > Duration::from_millis(900) && wait <= Duration::from_secs(1), "{wait:?}");
+        let (limiter, now) = (Limiter::new(Some(1000.0)), Instant::now());
+        assert!(limiter.wait(limiter.book(1000, now), now).is_none());
+        let seconds = waits(&limiter, limiter.book(1, now), now);
+        assert!(is_near(seconds, 1.0), "{seconds}");
+    }
+
+    #[test]
+    fn after_a_pause_no_more_than_a_burst_goes_at_once() {
+        let (limiter, begin) = (Limiter::new(Some(1000.0)), Instant::now());
+        limiter.book(10, begin);
+        let now = begin + Duration::from_secs(60);
+        assert!(limiter.wait(limiter.book(50, now), now).is_none());
+        limiter.book(100, now);
+        let seconds = waits(&limiter, limiter.book(1, now), now);
+        assert!(is_near(seconds, 0.1), "{seconds}");
     }
 
     #[test]
     fn without_a_rate_nothing_waits() {
         for none in [None, Some(f64::NAN), Some(0.5)] {
-            let limiter = Limiter::new(none);
-            assert_eq!(limiter.book(usize::MAX, Instant::now()), Duration::ZERO);
+            let (limiter, now) = (Limiter::new(none), Instant::now());
+            limiter.book(usize::MAX, now);
+            assert!(limiter.wait(limiter.book(1, now), now).is_none());
         }
     }
 
     #[test]
     fn the_lower_of_two_rates_holds_as_long_as_there_are_two() {
-        let limiter = Limiter::new(Some(1000.0));
         let now = Instant::now();
-        limiter.limit(100);
-        assert_eq!(limiter.book(100, now), Duration::ZERO);
-        assert!(limiter.book(1, now) > Duration::from_millis(900));
-        for higher in [0, 5000] {
+        for (other, expected) in [(100, 10.0), (0, 1.0), (5000, 1.0)] {
             let limiter = Limiter::new(Some(1000.0));
-            limiter.limit(higher);
-            assert_eq!(limiter.book(1000, now), Duration::ZERO);
-            assert!(limiter.book(1, now) > Duration::from_millis(900));
+            limiter.limit(other, now);
+            limiter.book(1000, now);
+            let seconds = waits(&limiter, limiter.book(1, now), now);
+            assert!(is_near(seconds, expected), "{other}: {seconds}");
         }
+    }
+
+    #[test]
+    fn what_was_booked_goes_at_the_rate_of_the_moment() {
+        let (limiter, begin) = (Limiter::new(None), Instant::now());
+        limiter.limit(100, begin);
+        limiter.book(1000, begin);
+        let booking = limiter.book(1, begin);
+        // Of ten seconds of bytes one has gone, then two go in ten, and the rest of seven in a tenth of that.
+        let slower = begin + Duration::from_secs(1);
+        limiter.limit(20, slower);
+        let faster = slower + Duration::from_secs(10);
+        limiter.limit(1000, faster);
+        let seconds = waits(&limiter, booking, faster);
+        assert!(is_near(seconds, 0.7), "{seconds}");
+    }
+
+    #[test]
+    fn what_was_booked_is_gone_when_there_is_no_limit_any_more() {
+        let (limiter, now) = (Limiter::new(None), Instant::now());
+        limiter.limit(100, now);
+        limiter.book(100_000, now);
+        let booking = limiter.book(1, now);
+        limiter.limit(0, now);
+        assert!(limiter.wait(booking, now).is_none());
+        limiter.limit(100, now);
+        assert!(limiter.wait(limiter.book(1, now), now).is_none());
     }
 }

@@ -11,7 +11,7 @@ use crate::metrics::sampler::Sample;
 use crate::optimizer::Decision;
 use crate::pipeline::half::Half;
 use crate::pipeline::stop::Stop;
-use crate::protocol::message::{Message, Tune};
+use crate::protocol::message::{Message, Meters, Tune};
 
 /// Meters of the peer after which a decision has taken effect there, whatever they show: a server may allow fewer workers.
 const PATIENCE: u64 = 5;
@@ -31,12 +31,13 @@ impl<'a> CallerPlant<'a> {
         Self { caller, cancel, asked: None, member }
     }
 
-    /// Keeps to the memory of this transfer: both halves alike, where both are in this process.
+    /// Keeps to the memory of this transfer: both halves alike, where both are in this process and each has a buffer.
     fn hold(&self) {
-        let halves = &self.caller.halves;
+        let caller = self.caller;
+        let buffers = if caller.direct { 1 } else { caller.halves.len() };
         if let Some(bytes) = self.member.memory() {
-            for (half, _) in halves {
-                half.hold(bytes / halves.len() as u64);
+            for (half, _) in &caller.halves[..buffers] {
+                half.hold(bytes / buffers as u64);
             }
         }
     }
@@ -58,11 +59,15 @@ impl Plant for CallerPlant<'_> {
         let remote = caller.meters.lock().clone();
         let mut of_sender = remote.clone();
         let mut of_receiver = remote;
+        let mut waiting = 0;
         for (half, _) in &caller.halves {
             match half {
                 Half::Sender(half) => of_sender = half.meters(),
-                Half::Receiver(half) => of_receiver = half.meters(),
+                Half::Receiver(half) => (of_receiver, waiting) = (half.meters(), half.waiting()),
             }
+        }
+        if caller.direct {
+            part(&mut of_sender, &mut of_receiver, waiting);
         }
         Ok(Sample::from_halves(&of_sender, &of_receiver))
     }
@@ -76,6 +81,7 @@ impl Plant for CallerPlant<'_> {
             // Within one process there are no connections to be made anew, and their numbers would run out.
             pipelining: Some(if self.caller.remote.is_none() { decision.pipelining.max(1) } else { decision.pipelining }),
             limit_rate: self.member.rate(),
+            shares: Some(decision.shares.iter().map(|share| (share.exponent, share.streams, share.parallelism)).collect()),
         };
         self.hold();
         for (half, _) in &self.caller.halves {
@@ -101,5 +107,28 @@ impl Plant for CallerPlant<'_> {
 
     fn totals(&self) -> Totals {
         self.caller.account.totals()
+    }
+}
+
+/// Counts as the receiver's what waits for its writers in the only buffer of a direct session.
+fn part(sender: &mut Meters, receiver: &mut Meters, waiting: u64) {
+    let waiting = waiting.min(sender.buffer_capacity - sender.buffer_free.min(sender.buffer_capacity));
+    sender.buffer_free += waiting;
+    (receiver.buffer_capacity, receiver.buffer_free) = (sender.buffer_capacity, sender.buffer_capacity - waiting);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_for_the_writers_of_a_direct_session_is_in_the_receivers_buffer() {
+        for (free, waiting, sender_free, receiver_free) in [(20, 70, 90, 30), (100, 0, 100, 100), (60, 70, 100, 60)] {
+            let mut sender = Meters { buffer_free: free, buffer_capacity: 100, ..Meters::default() };
+            let mut receiver = Meters { buffer_free: 7, buffer_capacity: 7, ..Meters::default() };
+            part(&mut sender, &mut receiver, waiting);
+            assert_eq!((sender.buffer_free, sender.buffer_capacity), (sender_free, 100));
+            assert_eq!((receiver.buffer_free, receiver.buffer_capacity), (receiver_free, 100));
+        }
     }
 }

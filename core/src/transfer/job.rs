@@ -120,9 +120,11 @@ impl Progress {
         shared.storage.add_bytes(bytes);
         shared.account.sent(bytes);
         shared.account.verified(bytes);
-        let wait = shared.limiter.book(usize::try_from(bytes).unwrap_or(usize::MAX), Instant::now());
-        if !wait.is_zero() {
-            shared.stop.wait(wait);
+        let booking = shared.limiter.book(usize::try_from(bytes).unwrap_or(usize::MAX), Instant::now());
+        while let Some(wait) = shared.limiter.wait(booking, Instant::now()) {
+            if shared.stop.wait(wait) {
+                return;
+            }
         }
     }
 

@@ -17,6 +17,7 @@ use crate::options::{RunMode, TransferOptions};
 use crate::pipeline::account::Account;
 use crate::report::{Report, human_bytes, human_count};
 use crate::session::{self, Steering, Work};
+use crate::transfer::explanation::explain;
 use crate::transfer::verdict::judge;
 
 /// Before the first retry of a connection; doubled for each further one, up to [`LONGEST_WAIT`].
@@ -55,6 +56,8 @@ impl Runner {
             let optimizer = Box::new(self.optimizer.clone());
             let (result, outcome) = session::run(&self.work, peer.take(), &self.steering, optimizer);
             self.outcome.extend(outcome);
+            // Until another session begins, nothing is moved.
+            self.steering.settings.member.leave();
             let Err(error) = result else { return Ok(()) };
             // A server that is full says so in the session: before anything has begun that is for the user to hear.
             if error.retry() == Retry::Throttled && self.failures == 0 && self.steering.account.progress() == 0 {
@@ -116,12 +119,13 @@ impl Ended {
         let manifest = manifest.finish();
         let result = result.and_then(|()| accounted_for(account, self.options.run));
         let verdict = judge(&totals, &outcome, &self.options, [&self.sources[0], &self.destination]);
+        let explanation = explain(&totals, &outcome, &verdict);
         self.recording.finish(Ending {
             end: End::of(&result, &totals),
             totals,
             listed: outcome.listed,
             bottleneck: verdict.bottleneck,
-            rate_limited: verdict.rate_limited,
+            rate_limited: verdict.rate_limited || verdict.host_limited,
         });
         result?;
         Ok(Report {
@@ -133,6 +137,8 @@ impl Ended {
             decisions: outcome.decisions,
             bottleneck: verdict.bottleneck,
             rate_limited: verdict.rate_limited,
+            host_limited: verdict.host_limited,
+            explanation,
             advice: verdict.advice,
             failures,
             dry_run: self.options.run == RunMode::DryRun,

@@ -26,9 +26,20 @@ pub(super) fn policy(options: &TransferOptions, work: &Work, allowed: u16) -> Po
     }
 }
 
-/// The stages whose workers are in this process.
-pub(super) fn here(work: &Work) -> PerStage<bool> {
-    PerStage { read: work.source.is_some(), network: true, write: work.destination.is_some() }
+/// What of a transfer is in this process.
+pub(super) struct Here {
+    /// The stages whose workers are.
+    pub(super) stages: PerStage<bool>,
+    /// Buffers of the size that the options say.
+    pub(super) buffers: u64,
+}
+
+impl Here {
+    pub(super) fn of(work: &Work) -> Self {
+        let stages = PerStage { read: work.source.is_some(), network: true, write: work.destination.is_some() };
+        // Where the thread that reads a block writes it too, the receiver's is not used.
+        Self { stages, buffers: if work.direct { 1 } else { u64::from(stages.read) + u64::from(stages.write) } }
+    }
 }
 
 /// What a transfer brings along when it shares the limits of its host with others.
@@ -37,7 +48,7 @@ pub(super) fn claim(
     sources: &[Endpoint],
     destination: &Endpoint,
     policy: &Policy,
-    here: PerStage<bool>,
+    here: &Here,
 ) -> Claim {
     let mut ends = [destination].into_iter().chain(sources.first());
     let server = ends.find_map(|endpoint| history::server(endpoint).ok().flatten());
@@ -45,8 +56,8 @@ pub(super) fn claim(
         server: server.unwrap_or_default(),
         policy: policy.name,
         limit: policy.limit.network,
-        here,
-        memory: options.buffer.saturating_mul(u64::from(here.read) + u64::from(here.write)),
+        here: here.stages,
+        memory: options.buffer.saturating_mul(here.buffers),
         rate: options.limit_rate,
     }
 }

@@ -4,9 +4,10 @@ use crate::control::{Outcome, remedy};
 use crate::endpoint::{Endpoint, Location};
 use crate::event::{Stage, Totals};
 use crate::options::TransferOptions;
+use crate::report::human_rate;
 
 /// A transfer that was shorter, in seconds, or moved fewer bytes says nothing about what limits.
-const TELLING: (f64, u64) = (2.0, 64_000_000);
+pub(super) const TELLING: (f64, u64) = (2.0, 64_000_000);
 
 /// Share of the rate limit from which on it is what limits: the beginning and the end of a transfer are slower.
 const REACHED: f64 = 0.8;
@@ -16,6 +17,8 @@ const REACHED: f64 = 0.8;
 pub(super) struct Verdict {
     pub(super) bottleneck: Option<Stage>,
     pub(super) rate_limited: bool,
+    /// The rate that all transfers of the host share is what limited.
+    pub(super) host_limited: bool,
     pub(super) advice: Vec<String>,
 }
 
@@ -30,7 +33,19 @@ pub(super) fn judge(totals: &Totals, outcome: &Outcome, options: &TransferOption
     }
     let rate = totals.bytes_verified as f64 / totals.elapsed_s;
     verdict.rate_limited = options.limit_rate.is_some_and(|limit| rate >= REACHED * limit);
-    if verdict.rate_limited || totals.bytes_verified < TELLING.1 {
+    if verdict.rate_limited {
+        return verdict;
+    }
+    if let Some(rate) = outcome.host_rate {
+        verdict.host_limited = true;
+        verdict.advice.push(format!(
+            "all transfers of this host together may move {}: a higher `--host-rate` or `EDT_HOST_RATE`, or fewer of them at once, \
+             would move more; `edt jobs` lists them",
+            human_rate(rate)
+        ));
+        return verdict;
+    }
+    if totals.bytes_verified < TELLING.1 {
         return verdict;
     }
     verdict.bottleneck = outcome.bottleneck;
@@ -84,6 +99,20 @@ mod tests {
         let options = TransferOptions { limit_rate: Some(1e9), ..TransferOptions::default() };
         let verdict = judged(10.0, 1_000_000_000, Stage::Read, &options, ["a", "b"]);
         assert_eq!((verdict.bottleneck, verdict.rate_limited), (Some(Stage::Read), false));
+    }
+
+    #[test]
+    fn a_rate_of_the_host_is_named_as_what_limits_and_no_stage() {
+        let totals = Totals { elapsed_s: 10.0, bytes_verified: 9_000_000, files_done: 1, ..Totals::default() };
+        let outcome = Outcome { bottleneck: Some(Stage::Write), host_rate: Some(1e6), ..Outcome::default() };
+        let ends = ["a", "b"].map(Endpoint::from);
+        let judged = |options| judge(&totals, &outcome, &options, [&ends[0], &ends[1]]);
+        let verdict = judged(TransferOptions::default());
+        assert_eq!((verdict.bottleneck, verdict.rate_limited, verdict.host_limited), (None, false, true));
+        assert!(verdict.advice[0].contains("together may move 8.0 Mbit/s: a higher `--host-rate`"), "{:?}", verdict.advice);
+        // One that its own option holds back has nothing from a higher one.
+        let own = judged(TransferOptions { limit_rate: Some(1e6), ..TransferOptions::default() });
+        assert_eq!((own.rate_limited, own.host_limited), (true, false));
     }
 
     #[test]

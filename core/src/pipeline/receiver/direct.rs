@@ -6,10 +6,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::buffer::SLAB_SIZE;
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::{Breaker, Frame, FrameSink};
-use crate::pipeline::receiver::Shared;
 use crate::pipeline::receiver::stream::Intake;
+use crate::pipeline::receiver::{Receiver, Shared};
 use crate::protocol::message::{SendOptions, TcpMeters};
 
 /// The sending end of such a stream.
@@ -21,6 +22,18 @@ pub(super) struct Direct {
 impl Direct {
     pub(super) fn new(shared: &Arc<Shared>, number: u16) -> Self {
         Self { intake: Intake::new(shared, number), broken: Arc::default() }
+    }
+}
+
+impl Receiver {
+    /// The sending end of a stream of which the thread that sends a frame takes it.
+    pub(crate) fn direct(&self, number: u16) -> Box<dyn FrameSink> {
+        Box::new(Direct::new(&self.shared, number))
+    }
+
+    /// Bytes of the slabs that wait for a writer.
+    pub(crate) fn waiting(&self) -> u64 {
+        (self.shared.frames.len() * SLAB_SIZE) as u64
     }
 }
 
@@ -61,25 +74,33 @@ impl FrameSink for Direct {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::buffer::{Budget, SLAB_SIZE, Slab, SlabPool};
-    use crate::link::memory;
+    use crate::buffer::{Budget, Slab, SlabPool};
+    use crate::link::{Control, memory};
     use crate::path::RelativePath;
     use crate::pipeline::digest::{block_blake3, crc64nvme};
-    use crate::pipeline::receiver::{Discard, Receiver, ReceiverParts};
+    use crate::pipeline::receiver::{Discard, ReceiverParts};
     use crate::protocol::TransferId;
     use crate::protocol::frame::{FrameHeader, FrameKind};
-    use crate::protocol::message::{FileHeader, ReceiveOptions};
+    use crate::protocol::message::{FileHeader, Message, ReceiveOptions};
     use crate::store::Store;
     use crate::store::memory::MemoryStore;
+    use crate::testing::faulty::{Faults, FaultyStore};
 
     const SIZE: u64 = SLAB_SIZE as u64 + 1000;
 
-    /// A receiver that knows where the destination is, without any thread.
     fn receiver() -> (Receiver, Arc<MemoryStore>) {
-        let (store, (near, _far)) = (Arc::new(MemoryStore::new()), memory::pair());
+        let store = Arc::new(MemoryStore::new());
+        (receiver_at(Arc::clone(&store) as Arc<dyn Store>).0, store)
+    }
+
+    /// A receiver that knows where the destination is, without any thread, and whom it tells of it.
+    fn receiver_at(store: Arc<dyn Store>) -> (Receiver, Control) {
+        let (near, far) = memory::pair();
         let receiver = Receiver::new(ReceiverParts {
-            store: Arc::clone(&store) as Arc<dyn Store>,
+            store,
             destination: RelativePath::root(),
             options: ReceiveOptions::default(),
             files: None,
@@ -91,7 +112,11 @@ mod tests {
             discard: Discard::AtOnce,
         });
         receiver.shared.ready.store(true, Ordering::SeqCst);
-        (receiver, store)
+        (receiver, far)
+    }
+
+    fn path() -> RelativePath {
+        RelativePath::from_user("file 1").unwrap()
     }
 
     fn open() -> Frame {
@@ -124,10 +149,9 @@ mod tests {
         assert_eq!(receiver.meters().network.bytes, receiver.meters().write.bytes + u64::from(open().header.length));
         receiver.shared.close(1, None);
         sink.finish().unwrap();
-        let path = RelativePath::from_user("file 1").unwrap();
-        assert_eq!(store.stat(&path).unwrap().size, SIZE);
+        assert_eq!(store.stat(&path()).unwrap().size, SIZE);
         let mut content = vec![0; usize::try_from(SIZE).unwrap()];
-        store.open(&path).unwrap().read_at(0, &mut content).unwrap();
+        store.open(&path()).unwrap().read_at(0, &mut content).unwrap();
         assert!(content.iter().all(|byte| *byte == 7));
     }
 
@@ -142,6 +166,63 @@ mod tests {
         let waiting = receiver.shared.frames.pop(std::time::Duration::ZERO).unwrap();
         assert_eq!((waiting.stream, waiting.sequence), (1, 1));
         assert_eq!(receiver.meters().write.workers, 0);
+    }
+
+    #[test]
+    fn what_waits_when_the_writers_leave_is_written_by_who_sends() {
+        let (receiver, store) = receiver();
+        let pool = SlabPool::new(Budget::new(4 << 20), 4 << 20);
+        let (mut sink, all) = (receiver.direct(1), pool.free());
+        receiver.shared.fused.store(false, Ordering::Relaxed);
+        sink.send(open()).unwrap();
+        sink.send(block(&pool, 0)).unwrap();
+        assert_eq!(receiver.waiting(), SLAB_SIZE as u64);
+        receiver.shared.fused.store(true, Ordering::Relaxed);
+        sink.send(block(&pool, SLAB_SIZE as u64)).unwrap();
+        assert_eq!((receiver.waiting(), pool.free()), (0, all));
+        receiver.shared.close(1, None);
+        assert_eq!(store.stat(&path()).unwrap().size, SIZE);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_fails_alone_and_its_frames_are_settled() {
+        let inner = Arc::new(MemoryStore::new());
+        let faults = Faults { full_from_write: Some(2), ..Faults::default() };
+        let (receiver, far) = receiver_at(Arc::new(FaultyStore::new(Arc::clone(&inner) as Arc<dyn Store>, faults)));
+        let pool = SlabPool::new(Budget::new(4 << 20), 4 << 20);
+        let (mut sink, all) = (receiver.direct(1), pool.free());
+        sink.send(open()).unwrap();
+        for offset in [0, SLAB_SIZE as u64, SLAB_SIZE as u64] {
+            sink.send(block(&pool, offset)).unwrap();
+        }
+        assert_eq!(pool.free(), all);
+        receiver.shared.close(1, None);
+        assert!(inner.stat(&path()).is_err());
+        assert!(!receiver.stop().is_set());
+        receiver.shared.acknowledge();
+        let Ok(Message::Ack(told)) = far.receiver.try_recv() else { panic!("nothing was told") };
+        assert_eq!((told.failed.len(), told.failed[0].file, told.streams), (1, 1, vec![(1, 4)]));
+    }
+
+    #[test]
+    fn what_is_being_written_when_the_receiver_stops_is_written_to_its_end() {
+        let faults = Faults { delay: Some(Duration::from_millis(200)), ..Faults::default() };
+        let store = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new()), faults));
+        let (receiver, _far) = receiver_at(Arc::clone(&store) as Arc<dyn Store>);
+        let pool = SlabPool::new(Budget::new(4 << 20), 4 << 20);
+        let (mut sink, all) = (receiver.direct(1), pool.free());
+        sink.send(open()).unwrap();
+        std::thread::scope(|scope| {
+            let sends = scope.spawn(|| (sink.send(block(&pool, 0)), sink.send(block(&pool, SLAB_SIZE as u64))));
+            while store.counts().1 == 0 {
+                std::thread::yield_now();
+            }
+            receiver.stop().set(None);
+            let (during, after) = sends.join().unwrap();
+            assert_eq!(during.unwrap(), 1);
+            assert_eq!(after.unwrap_err().kind(), ErrorKind::ConnectionLost);
+        });
+        assert_eq!((store.counts().1, pool.free()), (1, all));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use crate::buffer::{Budget, SlabPool};
 use crate::error::{Error, ErrorKind, Result};
-use crate::link::{ControlSender, Frame, FrameSink, FrameSource};
+use crate::link::{ControlSender, Frame, FrameSource};
 use crate::metrics::StageMeter;
 use crate::options::{Digest, Fsync, Overwrite};
 use crate::path::RelativePath;
@@ -26,7 +26,6 @@ use crate::pipeline::frames::FrameBuffer;
 use crate::pipeline::journal::Journal;
 use crate::pipeline::pool::{Turn, WorkerPool};
 use crate::pipeline::receiver::acks::Acks;
-use crate::pipeline::receiver::direct::Direct;
 use crate::pipeline::receiver::file::{Files, TargetDirectory};
 use crate::pipeline::receiver::publish::Publisher;
 use crate::pipeline::receiver::resume::Partials;
@@ -286,11 +285,6 @@ impl Receiver {
         self.shared.streams.run(number, source.breaker(), move || stream::run(&shared, number, source))
     }
 
-    /// The sending end of a stream of which the thread that sends a frame takes it.
-    pub(crate) fn direct(&self, number: u16) -> Box<dyn FrameSink> {
-        Box::new(Direct::new(&self.shared, number))
-    }
-
     pub(crate) fn streams(&self) -> &Arc<Streams> {
         &self.shared.streams
     }
@@ -371,7 +365,7 @@ impl Shared {
         while !turn.is_surplus() {
             match self.frames.pop(Duration::from_millis(50)) {
                 Some(arrived) => self.take(&arrived),
-                None if turn.over() && (turn.closed() || self.frames.is_empty()) => return,
+                None if turn.over() && (turn.closed() || self.frames.len() == 0) => return,
                 None => {}
             }
         }

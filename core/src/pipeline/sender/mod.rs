@@ -20,16 +20,17 @@ use crate::buffer::{Budget, Slab, SlabPool};
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::{ControlSender, FrameSink};
 use crate::metrics::{StageMeter, listed};
-use crate::optimizer::Listed;
+use crate::optimizer::{Listed, SizeShare};
 use crate::path::RelativePath;
 use crate::pipeline::account::Account;
 use crate::pipeline::frames::FrameBuffer;
 use crate::pipeline::limiter::Limiter;
 use crate::pipeline::pool::{Turn, WorkerPool};
+use crate::pipeline::sender::chunk::Pace;
 use crate::pipeline::sender::feed::{Feed, Known};
 use crate::pipeline::sender::outstanding::Outstanding;
 use crate::pipeline::sender::pending::PendingItems;
-use crate::pipeline::sender::queue::{Next, Queue, Unit, least_share};
+use crate::pipeline::sender::queue::{Next, Queue, Unit, Worker, least_share};
 use crate::pipeline::sender::read::{Tagged, UnitReader};
 use crate::pipeline::stop::{Stop, guarded};
 use crate::pipeline::streams::Streams;
@@ -106,6 +107,7 @@ pub(crate) struct Shared {
     /// The files to be sent that were listed so far.
     sizes: Mutex<Listed>,
     begun: Instant,
+    pace: Pace,
     sent: AtomicU64,
 }
 
@@ -146,6 +148,7 @@ impl Sender {
             tcp: Mutex::default(),
             sizes: Mutex::default(),
             begun: Instant::now(),
+            pace: Pace::new(Instant::now()),
             sent: AtomicU64::new(0),
         });
         let body = Arc::clone(&shared);
@@ -235,8 +238,12 @@ impl Sender {
         if let Some(pipelining) = tune.pipelining {
             shared.pipelining.store(pipelining, Ordering::Relaxed);
         }
+        if let Some(shares) = &tune.shares {
+            let share = |&(exponent, streams, parallelism)| SizeShare { exponent, streams, parallelism };
+            shared.queue.divide(shares.iter().map(share));
+        }
         if let Some(rate) = tune.limit_rate {
-            shared.limiter.limit(rate);
+            shared.limiter.limit(rate, Instant::now());
         }
         if let Some(read) = tune.read {
             let fused = read == shared.streams.target();
@@ -309,8 +316,9 @@ impl Shared {
 
     fn read_worker(&self, turn: &Turn) {
         let _worker = self.read.worker();
+        let mut worker = Worker::default();
         while !turn.over() && !self.stop.is_set() {
-            let Next::Unit(unit) = self.queue.take(self.cut(), PATIENCE) else { continue };
+            let Next::Unit(unit) = self.queue.take(&mut worker, self.cut(), PATIENCE) else { continue };
             let mut reader = UnitReader::new(unit);
             while let Some(tagged) = reader.next(self) {
                 if !self.frames.push(tagged) || turn.over() {
@@ -319,6 +327,7 @@ impl Shared {
             }
             self.put_back(reader.into_rest());
         }
+        self.queue.leave(&mut worker);
     }
 
     fn put_back(&self, unit: Option<Unit>) {

@@ -9,7 +9,7 @@ use crate::buffer::Slab;
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::{Frame, FrameSink};
 use crate::pipeline::sender::outstanding::{Tag, units};
-use crate::pipeline::sender::queue::Next;
+use crate::pipeline::sender::queue::{Next, Worker};
 use crate::pipeline::sender::read::{Tagged, UnitReader};
 use crate::pipeline::sender::{PATIENCE, Shared};
 use crate::protocol::frame::{FrameHeader, FrameKind};
@@ -24,12 +24,21 @@ const OPENED_KEPT: usize = 4096;
 /// Sends on one stream until it is surplus or used up, the session is complete, or it breaks; what it had not delivered goes to the others.
 pub(crate) fn run(shared: &Shared, number: u16, sink: Box<dyn FrameSink>) -> Result<()> {
     let _worker = shared.network.worker();
-    let mut stream = Stream { shared, number, sink, opened: HashSet::new(), reading: None, last_sent: Instant::now() };
+    let mut stream = Stream {
+        shared,
+        number,
+        sink,
+        opened: HashSet::new(),
+        worker: Worker::default(),
+        reading: None,
+        last_sent: Instant::now(),
+    };
     stream.sink.configure(&shared.options);
     let outcome = stream.serve();
     if let Some(reading) = stream.reading.take() {
         shared.put_back(reading.into_rest());
     }
+    shared.queue.leave(&mut stream.worker);
     shared.count_tcp(number, stream.sink.as_ref(), true);
     if outcome.is_err() {
         shared.requeue(number);
@@ -42,6 +51,7 @@ struct Stream<'a> {
     number: u16,
     sink: Box<dyn FrameSink>,
     opened: HashSet<u32>,
+    worker: Worker,
     reading: Option<UnitReader>,
     last_sent: Instant,
 }
@@ -77,8 +87,11 @@ impl Stream<'_> {
     fn next(&mut self, fused: bool) -> Option<Tagged> {
         let shared = self.shared;
         // Reading has workers of its own now: one who sends and goes on to read would be one more than was decided.
-        if !fused && let Some(reading) = self.reading.take() {
-            shared.put_back(reading.into_rest());
+        if !fused {
+            shared.queue.leave(&mut self.worker);
+            if let Some(reading) = self.reading.take() {
+                shared.put_back(reading.into_rest());
+            }
         }
         if let Some(reading) = &mut self.reading {
             if let Some(tagged) = reading.next(shared) {
@@ -94,7 +107,7 @@ impl Stream<'_> {
         if buffered.is_some() || !fused {
             return buffered;
         }
-        let Next::Unit(unit) = shared.queue.take(shared.cut(), PATIENCE) else { return None };
+        let Next::Unit(unit) = shared.queue.take(&mut self.worker, shared.cut(), PATIENCE) else { return None };
         self.reading = Some(UnitReader::new(unit));
         self.reading.as_mut()?.next(shared)
     }
@@ -115,9 +128,11 @@ impl Stream<'_> {
                 }
             }
         }
-        let wait = shared.limiter.book(frame.header.wire_length(), Instant::now());
-        if !wait.is_zero() && shared.stop.wait(wait) {
-            return Ok(());
+        let booking = shared.limiter.book(frame.header.wire_length(), Instant::now());
+        while let Some(wait) = shared.limiter.wait(booking, Instant::now()) {
+            if shared.stop.wait(wait) {
+                return Ok(());
+            }
         }
         let (length, content) = (frame.header.wire_length() as u64, content_of(&frame, &tag));
         self.put(frame, tag)?;

@@ -138,7 +138,7 @@ impl Plant for JobPlant<'_> {
         let workers = decision.concurrency.network.max(1);
         self.shared.gate.allow(workers);
         if let Some(rate) = self.member.rate() {
-            self.shared.limiter.limit(rate);
+            self.shared.limiter.limit(rate, Instant::now());
         }
         self.most = self.most.max(workers);
         self.pool.resize(self.most);
