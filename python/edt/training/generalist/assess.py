@@ -10,7 +10,7 @@ from torch import Tensor
 
 from edt.training.generalist.paths import TEAM, Dice, draw
 from edt.training.generalist.policy import Pilot, Policy
-from edt.training.generalist.simulator import Observed, Simulator
+from edt.training.generalist.simulator import WORST, Observed, Simulator
 from edt.training.generalist.structures import (
     CHANGE,
     INTERVALS,
@@ -146,10 +146,10 @@ def ran(simulator: Simulator, choose: Choose) -> Run:
 def scored(policy: Policy, scene: Scene, begin: int) -> Score:
     """The score from an interval on."""
     run = steered(policy, scene)
-    utility = run.utility[begin:]
+    utility = run.utility[begin:].clamp(min=WORST)
     settled = begin + SETTLED
     excess = (run.streams[settled:] / run.best_streams[settled:] - 1.0).mean()
-    still = constant(scene).utility[begin:]
+    still = constant(scene).utility[begin:].clamp(min=WORST)
     return Score(
         utility=float(utility.mean()),
         constant=float(still.mean()),

@@ -195,6 +195,7 @@ def drawn_members(dice: Dice, singles: int, teams: int, ends: Tensor) -> tuple[M
     here = ((numbers >= join) & (numbers < leave)).float()
     agents = torch.zeros(blocks, ends.shape[1]).index_add(1, path, here)
     begins = torch.cat([torch.zeros_like(ends[:1]), ends])
+    join, leave = join.clamp(max=blocks), leave.clamp(max=blocks)
     first = torch.tensor(FIRST)[dice.whole(0, len(FIRST), len(path))].float()
     return Members(path=path, join=begins[join, path], leave=begins[leave, path], start=first), agents
 
@@ -209,7 +210,7 @@ def vary_law(dice: Dice, paths: Paths) -> None:
     paths.onset = dice.uniform(1.0, 2.0, count)
     usual = dice.mixed(0.35, dice.log_uniform(1e-5, 1e-3, count))
     paths.base_loss = torch.where(dice.chance(0.1, count), dice.log_uniform(1e-3, 2e-2, count), usual)
-    paths.congestion_loss = dice.mixed(0.7, dice.log_uniform(1e-4, 3e-2, count))
+    paths.congestion_loss = dice.mixed(0.7, dice.log_uniform(1e-4, 2e-2, count))
     paths.ramp = dice.mixed(0.5, dice.uniform(0.2, 3.0, count))
 
 
@@ -234,6 +235,9 @@ def vary_in_time(dice: Dice, paths: Paths) -> None:
     paths.stream = paths.stream * held(steps, dice.log_uniform(0.5, 2.0, blocks, count)) * drift.exp()
     bursts = dice.chance(0.05, count) & (torch.arange(blocks)[:, None] % 2 == 1)
     paths.capacity = torch.where(bursts, 0.4 * paths.capacity, paths.capacity)
+    # Where a stream alone asks for many times the capacity, losses leave nothing that is worth having.
+    several = paths.agents.max(0).values > 1
+    paths.capacity = torch.maximum(paths.capacity, torch.where(several, 2.0, 0.4) * paths.stream)
 
 
 def held(steps: Tensor, levels: Tensor) -> Tensor:
@@ -253,6 +257,7 @@ def beside_tenants(dice: Dice, paths: Paths, singles: int) -> None:
     number, begin = torch.arange(blocks)[:, None], dice.whole(0, 8, count)
     present = (number >= begin) & (number < begin + dice.whole(4, blocks, count))
     paths.tenants = torch.where(here & present, streams, torch.zeros(()))
+    paths.congestion_loss = torch.where(here, paths.congestion_loss.clamp(max=0.002), paths.congestion_loss)
 
 
 def clean(dice: Dice, paths: Paths) -> None:

@@ -21,6 +21,8 @@ POLITE = 0.8
 GRID = 65
 """Numbers of streams that the best is searched among, from 1 to the most, by equal ratios."""
 MOST_LOSS = 0.5
+WORST = -1.0
+"""Shares of the best utility below it count as this in means: where loss is dear there is no end to them."""
 LEAST_RAMP = 0.05
 """Intervals; shorter ramps are as good as none."""
 

@@ -12,14 +12,14 @@ from torch import Tensor, nn
 
 from edt.training.generalist.paths import Dice, Members, draw
 from edt.training.generalist.policy import Pilot, Policy
-from edt.training.generalist.simulator import Simulator, Truth
+from edt.training.generalist.simulator import WORST, Simulator, Truth
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """How to train."""
 
-    episodes: int = 500
+    episodes: int = 800
     """Episodes, each on paths of its own."""
     singles: int = 320
     """Paths of an episode with one agent."""
@@ -33,7 +33,7 @@ class Options:
     """Step size of Adam at first; it falls with half a cosine to a fiftieth."""
     gradient: float = 0.5
     """Most norm of a gradient."""
-    excess: float = 0.15
+    excess: float = 0.25
     """Price of streams beyond 1.05 times the best, by their logarithm."""
     change: float = 0.03
     """Price of a change of the streams, by its logarithm, from the seventh interval on."""
@@ -117,7 +117,7 @@ def run(
         seen, truth = simulator.step(interval, asked)
         reward = rewards(options, members, seen.streams, truth) - changes(options, members, interval, pilot)
         gained, present = gained + (reward * truth.here).sum(), present + truth.here.sum()
-        utility += float((truth.utility.detach() * truth.here).sum())
+        utility += float((truth.utility.detach().clamp(min=WORST) * truth.here).sum())
         asked = pilot.decide(seen, simulator.joins(interval))
         if (interval + 1) % options.window == 0 or interval + 1 == options.intervals:
             update(trained, -gained / present, optimizer)
