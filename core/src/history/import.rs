@@ -187,6 +187,7 @@ impl Fields<'_> {
             bytes,
             concurrency: self.count("concurrency", 1)?.ok_or("`concurrency` is empty")?,
             parallelism: self.count("parallelism", 1)?.unwrap_or(1),
+            streams: None,
             // To some tools one request after the other is 0; to edt it is 1, and 0 is a new stream for each chunk.
             pipelining: self.count("pipelining", 0)?.unwrap_or(1).max(1),
             goodput: self.positive("throughput_bytes_per_s")?.ok_or("`throughput_bytes_per_s` is empty")?,
@@ -277,6 +278,7 @@ mod tests {
             bytes: 150,
             concurrency: 4,
             parallelism: 8,
+            streams: None,
             pipelining: 16,
             goodput: 5e8,
         };

@@ -25,6 +25,8 @@ pub struct Past {
     pub concurrency: u16,
     /// Streams for each of them.
     pub parallelism: u16,
+    /// All streams, as they were measured; `None` where only the two numbers above are known, whose product is rounded.
+    pub streams: Option<u16>,
     /// Requests sent without waiting for answers.
     pub pipelining: u16,
     /// Bytes per second.
@@ -35,5 +37,10 @@ impl Past {
     /// Mean size of the files, in bytes.
     pub fn mean_size(&self) -> f64 {
         self.bytes as f64 / self.files.max(1) as f64
+    }
+
+    /// All streams: those that were measured, or else files in flight times streams for each.
+    pub fn all_streams(&self) -> u16 {
+        self.streams.unwrap_or_else(|| self.concurrency.saturating_mul(self.parallelism.max(1)))
     }
 }

@@ -109,6 +109,7 @@ fn past(facts: &Facts, stretch: &[Measured], before: Amount) -> Option<Past> {
         bytes: shared.of.bytes,
         concurrency: shared.concurrency,
         parallelism: shared.parallelism,
+        streams: Some(streams),
         pipelining: pipelining.unwrap_or(UNLIMITED_PIPELINING),
         goodput,
     })
@@ -207,6 +208,15 @@ mod tests {
         assert_eq!(of(1, 1 << 40, None), (1, 12));
         assert_eq!(of(5000, 1 << 40, Some(4)), (12, 1));
         assert_eq!(of(5000, 1 << 40, Some(1)), (12, 1));
+    }
+
+    #[test]
+    fn the_streams_are_those_that_ran_where_they_do_not_divide_among_the_files() {
+        for (files, measured_streams, streams) in [(5, 8.0, 8), (8, 12.0, 12), (9, 12.2, 12)] {
+            let past = stretches(&facts(files, files << 30), &[measured(1, measured_streams, 1e8)]).remove(0);
+            assert_eq!((past.streams, past.all_streams()), (Some(streams), streams));
+            assert_ne!(past.concurrency * past.parallelism, streams, "{past:?}");
+        }
     }
 
     #[test]

@@ -221,6 +221,7 @@ mod tests {
                 bytes: 100 << 30,
                 concurrency,
                 parallelism: 1,
+                streams: None,
                 pipelining: 8,
                 goodput: path.moves(&Setting::new(concurrency, 1, 8).decision(&policy, "")).0,
             })

@@ -27,6 +27,7 @@ pub(super) fn past() -> Past {
         bytes: 100_000_000,
         concurrency: 1,
         parallelism: 1,
+        streams: None,
         pipelining: 1,
         goodput: 1e8,
     }

@@ -7,6 +7,7 @@
 use super::choose::Price;
 use super::fit::Bound;
 use super::stage::{Next, Seen, Stage};
+use super::unfound;
 use crate::optimizer::{Observation, PerStage, Policy, utility};
 
 /// The part of its time that a worker has to spend on storage for that to limit: at the source, where it also sends, and at the
@@ -150,12 +151,14 @@ fn seen(observation: &Observation) -> PerStage<Seen> {
         rate: if rate.is_finite() && rate > 0.0 { rate } else { arrived },
         loss: None,
         bound: if waits { Bound::AtLeast } else { Bound::Exact },
+        lack: 0.0,
     };
     let reading = stage(workers.read, busy.read, rate.read, sender == Level::Full && busy.read >= ALWAYS);
     let blocked = receiver == Level::Full || (sender == Level::Empty && busy.network >= ALWAYS);
     let sending = stage(workers.network, busy.network, arrived, blocked);
     let writing = stage(workers.write, busy.write, rate.write, receiver == Level::Empty && busy.write >= ALWAYS);
-    PerStage { read: reading, network: Seen { loss: observation.loss, ..sending }, write: writing }
+    let lack = unfound(observation);
+    PerStage { read: reading, network: Seen { loss: observation.loss, lack, ..sending }, write: writing }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -223,7 +226,7 @@ mod tests {
         let mut network = Stage::new("streams");
         // Reading takes two thirds of the time of each of 19 streams, which fill a path of 1 GB/s.
         for (ran, rate) in [(4.0, 210e6), (12.0, 630e6), (19.0, 1e9), (24.0, 1e9), (19.0, 1e9)] {
-            network.observe(&Seen { ran, working: ran, rate, loss: None, bound: Bound::Exact });
+            network.observe(&Seen { ran, working: ran, rate, loss: None, bound: Bound::Exact, lack: 0.0 });
         }
         let observation = observed((0.66, 0.33, 0.1), (50, 50));
         let mut apart = Apart::new(&mut network, Storage::Source, &observation, 1.0);

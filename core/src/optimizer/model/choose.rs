@@ -47,7 +47,7 @@ pub(super) fn choose(fit: &Fit, losses: &Losses, price: &Price, current: u16, en
     let candidates = candidates(price.limit, current);
     let expected = expected(fit, losses, price, &candidates, enough);
     let best = expected.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    // Where loss costs more than anything brings, the best is below zero.
+    // Where streams lose more than they bring, the best is below zero.
     let nearly = if best > 0.0 { NEARLY * best } else { best };
     let mut good = candidates.iter().zip(&expected).filter(|(_, utility)| **utility >= nearly).map(|(workers, _)| *workers);
     let fewest = good.next().unwrap_or(1);
@@ -66,7 +66,7 @@ pub(super) fn fewer(fit: &Fit, losses: &Losses, price: &Price, current: u16) -> 
         let (worths, paid) = (worths(workers), price.k.powf(-f64::from(workers)));
         move |index: usize| {
             let load = f64::from(workers) / curves()[index].saturation;
-            worths[index] * (paid - price.loss_weight * law.at(load))
+            worths[index] * (paid - price.loss_weight * law.caused(load))
         }
     };
     let (less, same) = (utility(tried), utility(current));
@@ -75,6 +75,10 @@ pub(super) fn fewer(fit: &Fit, losses: &Losses, price: &Price, current: u16) -> 
 }
 
 /// The expected utility of each candidate, as a share of the most that each hypothesis holds possible.
+///
+/// Falcon eq. 4 prices all that is lost. Here what fewer streams would lose as well is left out: at a tenth lost, that price is more than
+/// any number of streams brings, and where each brings as much as the one before it makes few of them look best. What streams cause by
+/// filling the path costs what the equation says.
 fn expected(fit: &Fit, losses: &Losses, price: &Price, candidates: &[u16], enough: Option<f64>) -> Vec<f64> {
     let most = enough.map_or(f64::INFINITY, f64::ln);
     let law = losses.law();
@@ -87,7 +91,7 @@ fn expected(fit: &Fit, losses: &Losses, price: &Price, candidates: &[u16], enoug
         let most = (most - fit.scales[index]).exp();
         for (place, utility) in utilities.iter_mut().enumerate() {
             let load = f64::from(candidates[place]) / curve.saturation;
-            *utility = worths[place][index].min(most) * (prices[place] - price.loss_weight * law.at(load));
+            *utility = worths[place][index].min(most) * (prices[place] - price.loss_weight * law.caused(load));
         }
         let highest = utilities.iter().copied().fold(f64::NEG_INFINITY, f64::max).abs().max(f64::MIN_POSITIVE);
         sums.iter_mut().zip(&utilities).for_each(|(sum, utility)| *sum += belief * utility / highest);
@@ -122,7 +126,7 @@ mod tests {
             .iter()
             .map(|&n| Point::new(n, rate(n), Bound::Exact))
             .collect();
-        Fit::of(&points, first_noise())
+        Fit::of(&points, first_noise(), 0.0)
     }
 
     #[test]
@@ -157,9 +161,11 @@ mod tests {
         let free = choose(&fit, &Losses::default(), &PRICE, 1, None);
         assert_eq!(choose(&fit, &base, &PRICE, 1, None), free);
         assert!(choose(&fit, &congestion, &PRICE, 1, None) <= free);
-        // Even where all that is sent gets lost again, there is an answer.
-        (0..20).for_each(|_| base.observe(10.0, 20.0, Some(0.9)));
-        assert_eq!(choose(&fit, &base, &PRICE, 10, None), 1);
+        // Even where nearly all that is sent gets lost, fewer streams would not lose less.
+        for lost in [0.1, 0.9, 1.0] {
+            (0..20).for_each(|_| base.observe(10.0, 20.0, Some(lost)));
+            assert_eq!(choose(&fit, &base, &PRICE, 1, None), free, "{lost}");
+        }
     }
 
     #[test]

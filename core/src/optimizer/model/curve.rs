@@ -1,25 +1,31 @@
 //! Hypotheses about a stage: curves of throughput over workers, each without a scale.
 //!
-//! With `n` workers, `n*` that fill the stage, `x = n / n*` the load and `r` what a worker moves alone, a curve is
-//! `T(n) = r n / (1 + x^p)^(1/p) / (1 + b max(0, x - 1))`. The knee `p` is sharp where a path is capped and soft where queues and others
-//! smooth it; `b` is what too many workers cost. With `p = 1` it is `r n* n / (n + n*)`, which is also the share of `n` streams in a full
-//! path beside `n*` streams of others: these curves stand for competition.
+//! With `n` workers, `n*` that fill the stage, `x = n / n*` the load and `r` what a worker moves alone, the curve of a stage that is one's
+//! own is `T(n) = r n / (1 + x^p)^(1/p) / (1 + b max(0, x - 1))`. The knee `p` is sharp where a path is capped and soft where queues
+//! smooth it; `b` is what too many workers cost.
+//!
+//! On a path that `m` streams of others share, which `q m` streams fill, each gets the same part as soon as it is full:
+//! `T(n) = r n min(1, q m / (n + m))`. What `r` and `q m` are is known from before the others came, and so these curves tell others who
+//! came from a path that became a worse one.
 
 use std::borrow::Cow;
 use std::sync::{LazyLock, OnceLock};
 
-/// The workers that fill a stage: so many values, evenly spread over their logarithm.
+/// The workers that fill a stage, or the streams of others: so many values, evenly spread over their logarithm.
 const SATURATIONS: usize = 72;
 
 /// The least and the most of them. Below one, a single worker asks for more than there is.
 const RANGE: (f64, f64) = (0.5, 300.0);
 
-/// Knee, contention, and how likely the family is before anything was seen.
-const FAMILIES: [(f64, f64, f64); 6] =
-    [(1.0, 0.0, 0.2), (2.0, 0.0, 1.0), (6.0, 0.0, 1.0), (30.0, 0.0, 2.0), (30.0, 1.0, 0.7), (6.0, 0.4, 0.7)];
+/// Curves of a stage of one's own: knee, contention, and how likely the family is before anything was seen.
+const OWN: [(f64, f64, f64); 5] = [(2.0, 0.0, 1.0), (6.0, 0.0, 1.0), (30.0, 0.0, 2.0), (30.0, 1.0, 0.7), (6.0, 0.4, 0.7)];
 
-/// The part of others' streams up to which own ones are worth having: a little less than theirs, so that two transfers that think alike
-/// become fewer together, instead of racing each other.
+/// Curves of a path among others: streams that fill it as a multiple of those of others, and how likely the family is while nothing tells
+/// of others. In the first, the others fill it alone.
+const AMONG: [(f64, f64); 5] = [(1.0, 0.2), (1.25, 0.1), (1.5, 0.1), (2.0, 0.1), (3.0, 0.1)];
+
+/// The part of others' streams up to which own ones are worth having beyond what the others leave: a little less than theirs, so that two
+/// transfers that think alike become fewer together, instead of racing each other.
 const FAIR_PART: f64 = 0.8;
 
 /// Up to so many workers what the hypotheses say of them is computed once.
@@ -32,24 +38,49 @@ pub(super) struct Curve {
     pub(super) saturation: f64,
     /// Logarithm of how likely it is, up to a constant, before anything was seen.
     pub(super) prior: f64,
-    knee: f64,
-    contention: f64,
-    /// Whether it stands for a path that is full of others' streams.
-    shared: bool,
+    family: Family,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Family {
+    /// A stage of one's own.
+    Own { knee: f64, contention: f64 },
+    /// A path among others that so many times their streams fill.
+    Among { room: f64 },
 }
 
 impl Curve {
     /// The logarithm of what so many workers move, in units of what one moves alone on an empty stage.
     pub(super) fn bend(&self, workers: f64) -> f64 {
         let load = workers / self.saturation;
-        let knee = load.powf(self.knee).ln_1p() / self.knee;
-        let cost = (self.contention * (load - 1.0).max(0.0)).ln_1p();
-        workers.ln() - knee - cost
+        match self.family {
+            Family::Own { knee, contention } => {
+                let cost = (contention * (load - 1.0).max(0.0)).ln_1p();
+                workers.ln() - load.powf(knee).ln_1p() / knee - cost
+            }
+            Family::Among { room } => workers.ln() + (room.ln() - load.ln_1p()).min(0.0),
+        }
     }
 
-    /// So many workers, or as many of them whose gain is not taken from others.
+    /// So many workers, or as many of them whose gain is not taken from others: those that others leave room for, and a fair part.
     pub(super) fn fair(&self, workers: f64) -> f64 {
-        if self.shared { workers.min((FAIR_PART * self.saturation).max(1.0)) } else { workers }
+        match self.family {
+            Family::Own { .. } => workers,
+            Family::Among { room } => workers.min((FAIR_PART.max(room - 1.0) * self.saturation).max(1.0)),
+        }
+    }
+
+    /// Whether it is one of a path among others.
+    pub(super) fn is_among(&self) -> bool {
+        matches!(self.family, Family::Among { .. })
+    }
+
+    /// What a full stage moves, in the same units.
+    pub(super) fn capacity(&self) -> f64 {
+        match self.family {
+            Family::Own { .. } => self.saturation,
+            Family::Among { room } => room * self.saturation,
+        }
     }
 }
 
@@ -58,17 +89,16 @@ pub(super) fn curves() -> &'static [Curve] {
     static CURVES: LazyLock<Vec<Curve>> = LazyLock::new(|| {
         let (least, most) = RANGE;
         let step = (most / least).ln() / (SATURATIONS - 1) as f64;
-        let families = FAMILIES.iter().enumerate();
-        let of_family = |(family, &(knee, contention, weight)): (usize, &(f64, f64, f64))| {
+        let own = OWN.iter().map(|&(knee, contention, weight)| (Family::Own { knee, contention }, weight));
+        let among = AMONG.iter().map(|&(room, weight)| (Family::Among { room }, weight));
+        let of_family = |(family, weight): (Family, f64)| {
             (0..SATURATIONS).map(move |index| Curve {
                 saturation: least * (step * index as f64).exp(),
                 prior: weight.ln(),
-                knee,
-                contention,
-                shared: family == 0,
+                family,
             })
         };
-        families.flat_map(of_family).collect()
+        own.chain(among).flat_map(of_family).collect()
     });
     &CURVES
 }
@@ -88,25 +118,42 @@ pub(super) fn worths(workers: u16) -> Cow<'static, [f64]> {
 mod tests {
     use super::*;
 
+    fn own(saturation: f64, knee: f64, contention: f64) -> Curve {
+        Curve { saturation, prior: 0.0, family: Family::Own { knee, contention } }
+    }
+
+    fn among(others: f64, room: f64) -> Curve {
+        Curve { saturation: others, prior: 0.0, family: Family::Among { room } }
+    }
+
     #[test]
     fn a_sharp_curve_rises_in_proportion_and_then_no_more() {
-        let curve = Curve { saturation: 10.0, prior: 0.0, knee: 30.0, contention: 0.0, shared: false };
-        let units = |workers: f64| curve.bend(workers).exp();
+        let units = |workers: f64| own(10.0, 30.0, 0.0).bend(workers).exp();
         assert!((units(1.0) - 1.0).abs() < 1e-9 && (units(5.0) - 5.0).abs() < 1e-6);
         assert!((units(20.0) - 10.0).abs() < 1e-6 && (units(300.0) - 10.0).abs() < 1e-6);
     }
 
     #[test]
-    fn the_softest_curve_is_a_share_among_others() {
-        let curve = curves().iter().find(|curve| curve.shared && curve.saturation > 8.0).unwrap();
-        let (n, others) = (4.0, curve.saturation);
-        assert!((curve.bend(n).exp() - others * n / (n + others)).abs() < 1e-9);
-        assert!((curve.fair(100.0) - 0.8 * others).abs() < 1e-9 && (curve.fair(2.0) - 2.0).abs() < 1e-9);
+    fn among_others_streams_get_a_share_once_the_path_is_full() {
+        // Eight streams of others on a path that twelve fill.
+        let curve = among(8.0, 1.5);
+        for (workers, moved) in [(1.0, 1.0), (4.0, 4.0), (8.0, 6.0), (16.0, 8.0)] {
+            assert!((curve.bend(workers).exp() - moved).abs() < 1e-9, "{workers}");
+        }
+        assert!((curve.capacity() - 12.0).abs() < 1e-9 && (curve.bend(1e9).exp() - 12.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn what_others_leave_is_worth_having_and_a_fair_part_of_theirs() {
+        assert!((among(8.0, 3.0).fair(100.0) - 16.0).abs() < 1e-9);
+        assert!((among(10.0, 1.0).fair(100.0) - 8.0).abs() < 1e-9);
+        assert!((among(10.0, 1.25).fair(2.0) - 2.0).abs() < 1e-9 && (among(0.5, 1.0).fair(9.0) - 1.0).abs() < 1e-9);
+        assert!((own(10.0, 30.0, 0.0).fair(100.0) - 100.0).abs() < 1e-9);
     }
 
     #[test]
     fn contention_makes_too_many_worse_than_enough() {
-        let curve = Curve { saturation: 10.0, prior: 0.0, knee: 30.0, contention: 1.0, shared: false };
+        let curve = own(10.0, 30.0, 1.0);
         assert!(curve.bend(20.0) < curve.bend(10.0) && curve.bend(10.0) > curve.bend(5.0));
     }
 

@@ -20,8 +20,14 @@ const CONFIRMED: u32 = 3;
 /// What is known of a worker alone from before a change counts as this part of a measurement.
 const HEARSAY: f64 = 0.5;
 
-/// How far a measurement may be from what an earlier state of the path says, in standard deviations and relatively.
-const FAMILIAR: (f64, f64) = (2.0, 0.05);
+/// How far a measurement may be from what an earlier state of the path says: so many standard deviations, within these relative bounds.
+/// Without the upper one, a state of which little is known would explain anything.
+const FAMILIAR: f64 = 2.0;
+const FAMILIAR_BOUNDS: (f64, f64) = (0.05, 0.15);
+
+/// What is left of what told of others after an interval, and growth up to which a change counts as theirs.
+const ALONE: f64 = 0.97;
+const GROWTH: f64 = 1.1;
 
 /// How old measurements may be, in intervals, that a probe relies on.
 const RECENT: i32 = 3;
@@ -59,6 +65,10 @@ pub(super) struct Filter {
     surprised: Option<Side>,
     /// How many measurements are still to come until the history counts as confirmed.
     unconfirmed: u32,
+    /// How much tells of others on the path, 0 to 1.
+    company: f64,
+    /// Workers of the last measurement.
+    last: f64,
 }
 
 impl Filter {
@@ -93,6 +103,10 @@ impl Filter {
     pub(super) fn observe(&mut self, new: Point, probed: Option<f64>) -> News {
         self.points.iter_mut().chain(&mut self.former).for_each(|point| point.age = point.age.saturating_add(1));
         let news = self.judge(&new, probed);
+        // What changes without growth of one's own, others may have changed.
+        let unprovoked = probed.is_none() && new.workers <= GROWTH * self.last;
+        self.company = if news == News::Changed && unprovoked { 1.0 } else { ALONE * self.company };
+        self.last = new.workers;
         match news {
             News::Expected | News::Surprise(_) => {}
             News::Returned => std::mem::swap(&mut self.points, &mut self.former),
@@ -116,7 +130,7 @@ impl Filter {
     fn judge(&self, new: &Point, probed: Option<f64>) -> News {
         let Some(fit) = &self.fit else { return News::Expected };
         let (mean, deviation) = fit.predict(new.workers);
-        let error = new.rate - mean;
+        let (error, deviation) = (new.rate - mean, deviation.hypot(new.doubt));
         let limit = if self.unconfirmed > 0 { DOUBT } else { SURPRISE.0 };
         let side = if error < 0.0 { Side::Less } else { Side::More };
         let explained = new.bound == Bound::AtLeast && side == Side::Less;
@@ -141,8 +155,8 @@ impl Filter {
         if self.former.is_empty() {
             return false;
         }
-        let (mean, deviation) = Fit::of(&self.former, noise).predict(new.workers);
-        (new.rate - mean).abs() < (FAMILIAR.0 * deviation).max(FAMILIAR.1)
+        let (mean, deviation) = Fit::of(&self.former, noise, self.company).predict(new.workers);
+        (new.rate - mean).abs() < (FAMILIAR * deviation).clamp(FAMILIAR_BOUNDS.0, FAMILIAR_BOUNDS.1)
     }
 
     /// What still holds after a change: what a worker moves alone, and the first surprise, or where the probe began what was measured there.
@@ -178,7 +192,7 @@ impl Filter {
 
     fn learn(&mut self) {
         let noise = self.fit.as_ref().map_or_else(first_noise, |fit| fit.noise);
-        self.fit = Some(Fit::of(&self.points, noise));
+        self.fit = Some(Fit::of(&self.points, noise, self.company));
     }
 }
 
@@ -212,7 +226,24 @@ mod tests {
         assert_eq!(see(&mut filter, 10.0, 50.0), News::Changed);
         let fit = filter.fit().unwrap();
         assert!((fit.worker_rate() / 10.0 - 1.0).abs() < 0.1, "{}", fit.worker_rate());
-        assert!((4.5..6.0).contains(&fit.saturation()), "{}", fit.saturation());
+        let (ten, _) = fit.predict(10.0);
+        assert!((ten.exp() / 50.0 - 1.0).abs() < 0.05, "{}", ten.exp());
+    }
+
+    #[test]
+    fn only_a_change_without_growth_tells_of_others_and_that_is_forgotten() {
+        let changed = |workers: [f64; 2]| {
+            let mut filter = settled();
+            for workers in workers {
+                see(&mut filter, workers, 50.0);
+            }
+            filter
+        };
+        assert!(changed([14.0, 20.0]).company < 1e-12);
+        let mut filter = changed([10.0, 10.0]);
+        assert!((filter.company - 1.0).abs() < 1e-12);
+        (0..40).for_each(|_| _ = see(&mut filter, 5.0, 50.0));
+        assert!(filter.company < 0.3);
     }
 
     #[test]
@@ -223,6 +254,21 @@ mod tests {
         (0..4).for_each(|_| _ = see(&mut filter, 6.0, 50.0));
         assert_eq!(see(&mut filter, 8.0, 80.0), News::Returned);
         assert!((9.0..11.0).contains(&filter.fit().unwrap().saturation()));
+    }
+
+    #[test]
+    fn a_former_state_of_which_little_is_known_is_not_what_every_wild_measurement_returns_to() {
+        let mut filter = settled();
+        for rate in [50.0, 50.0, 25.0, 25.0] {
+            see(&mut filter, 10.0, rate);
+        }
+        let former = Fit::of(&filter.former, 0.02, 1.0);
+        let (mean, deviation) = former.predict(30.0);
+        assert!(2.0 * deviation > 0.3, "{deviation}: the former state knows too much for this test");
+        (0..3).for_each(|_| _ = see(&mut filter, 5.0, 25.0));
+        let wild = (mean + 0.25).exp();
+        assert!(!filter.is_familiar(&Point::new(30.0, wild, Bound::Exact), 0.02));
+        assert!(filter.is_familiar(&Point::new(30.0, mean.exp(), Bound::Exact), 0.02));
     }
 
     #[test]

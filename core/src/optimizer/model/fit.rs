@@ -22,6 +22,9 @@ const AGEING: (f64, f64) = (0.97, 0.25);
 /// The least part of a measurement that one of this transfer counts as.
 const OWN: f64 = 0.5;
 
+/// How much likelier company makes it that there are others on the path.
+const COMPANY: f64 = 8.0;
+
 /// Fewest workers that count as having worked.
 const LEAST_WORKERS: f64 = 0.05;
 
@@ -41,8 +44,9 @@ pub(super) struct Point {
     pub(super) bound: Bound,
     /// Intervals since then.
     pub(super) age: i32,
-    /// Logarithm of the bytes per second.
+    /// Logarithm of the bytes per second, and how far it may be off beside the error of any measurement.
     pub(super) rate: f64,
+    pub(super) doubt: f64,
     weight: f64,
     /// What each hypothesis says of so many workers.
     bends: Vec<f64>,
@@ -53,7 +57,7 @@ impl Point {
     pub(super) fn new(workers: f64, rate: f64, bound: Bound) -> Self {
         let workers = workers.max(LEAST_WORKERS);
         let bends = curves().iter().map(|curve| curve.bend(workers)).collect();
-        Self { workers, bound, age: 0, rate: rate.ln(), weight: 1.0, bends }
+        Self { workers, bound, age: 0, rate: rate.ln(), doubt: 0.0, weight: 1.0, bends }
     }
 
     /// The same, counting as a part of a measurement.
@@ -61,14 +65,20 @@ impl Point {
         Self { weight, ..self }
     }
 
+    /// The same, of a rate that is higher by so much and may be off by as much to either side, in logarithms.
+    pub(super) fn corrected(self, higher: f64, doubt: f64) -> Self {
+        Self { rate: self.rate + higher, doubt, ..self }
+    }
+
     /// The same measurement of a stage that had this part of the workers.
     pub(super) fn scaled(&self, part: f64, bound: Bound) -> Self {
         let scaled = Self::new(part * self.workers, 1.0, bound);
-        Self { age: self.age, rate: self.rate, weight: self.weight, ..scaled }
+        Self { age: self.age, rate: self.rate, doubt: self.doubt, weight: self.weight, ..scaled }
     }
 
-    fn counts(&self) -> f64 {
-        self.weight * AGEING.0.powi(self.age).max(AGEING.1)
+    fn weighed(&self, noise: f64) -> Weight {
+        let count = self.weight * AGEING.0.powi(self.age).max(AGEING.1);
+        Weight { count, size: noise.hypot(self.doubt) }
     }
 
     /// What a hypothesis of a scale leaves unexplained; nothing, where it promises more than a stage moved that waited.
@@ -79,6 +89,12 @@ impl Point {
             Bound::AtLeast => residual.max(0.0),
         }
     }
+}
+
+/// What a measurement counts, and the usual size of its error.
+struct Weight {
+    count: f64,
+    size: f64,
 }
 
 /// How likely each hypothesis is after what was measured.
@@ -95,19 +111,24 @@ pub(super) struct Fit {
 }
 
 impl Fit {
-    /// The fit to at least one measurement; `noise` is what errors were before.
-    pub(super) fn of(points: &[Point], noise: f64) -> Self {
-        let counts: Vec<f64> = points.iter().map(Point::counts).collect();
+    /// The fit to at least one measurement; `noise` is what errors were before, `company` how much tells of others on the path, 0 to 1.
+    pub(super) fn of(points: &[Point], noise: f64, company: f64) -> Self {
+        let among = (COMPANY * company).ln_1p();
+        let weights: Vec<Weight> = points.iter().map(|point| point.weighed(noise)).collect();
         let mut scales = Vec::with_capacity(curves().len());
         let mut belief = Vec::with_capacity(curves().len());
         for (index, curve) in curves().iter().enumerate() {
-            let scale = scale(points, &counts, index, noise);
-            let likely = |(point, count): (&Point, &f64)| count * likelihood(point.residual(index, scale) / noise);
-            belief.push(curve.prior + points.iter().zip(&counts).map(likely).sum::<f64>());
+            let scale = scale(points, &weights, index);
+            let likely = |(point, weight): (&Point, &Weight)| {
+                let error = point.residual(index, scale) / weight.size;
+                weight.count * likelihood(error)
+            };
+            let prior = curve.prior + if curve.is_among() { among } else { 0.0 };
+            belief.push(prior + points.iter().zip(&weights).map(likely).sum::<f64>());
             scales.push(scale);
         }
         let best = (0..belief.len()).fold(0, |best, index| if belief[index] > belief[best] { index } else { best });
-        let noise = learnt(points, &counts, (best, scales[best]), noise);
+        let noise = learnt(points, &weights, (best, scales[best]), noise);
         let most = belief[best];
         let likely = belief.iter().map(|one| (one - most).exp());
         let sum: f64 = likely.clone().sum();
@@ -136,7 +157,7 @@ impl Fit {
 
     /// Bytes per second of a full stage, by the likeliest hypothesis.
     pub(super) fn capacity(&self) -> f64 {
-        curves()[self.best].saturation * self.scales[self.best].exp()
+        curves()[self.best].capacity() * self.scales[self.best].exp()
     }
 
     /// The mean over all hypotheses.
@@ -157,25 +178,25 @@ fn likelihood(error: f64) -> f64 {
 
 /// The scale by which a hypothesis explains the measurements best, found by weighing wild ones less and less; those that tell but a least
 /// count where they exceed it.
-fn scale(points: &[Point], counts: &[f64], index: usize, noise: f64) -> f64 {
+fn scale(points: &[Point], weights: &[Weight], index: usize) -> f64 {
     let exact = points.iter().any(|point| point.bound == Bound::Exact);
     let unscaled = points.iter().map(|point| point.rate - point.bends[index]);
     if !exact {
         return unscaled.fold(f64::NEG_INFINITY, f64::max);
     }
-    let mean = |weigh: &dyn Fn(&Point, f64) -> f64| {
+    let mean = |weigh: &dyn Fn(&Point, &Weight, f64) -> f64| {
         let mut sums = (0.0, 0.0);
-        for ((point, count), value) in points.iter().zip(counts).zip(unscaled.clone()) {
-            let weight = count * weigh(point, value);
-            sums = (sums.0 + weight * value, sums.1 + weight);
+        for ((point, weight), value) in points.iter().zip(weights).zip(unscaled.clone()) {
+            let part = weight.count * weigh(point, weight, value) / (weight.size * weight.size);
+            sums = (sums.0 + part * value, sums.1 + part);
         }
         sums.0 / sums.1
     };
-    let mut scale = mean(&|point, _| if point.bound == Bound::Exact { 1.0 } else { 0.0 });
+    let mut scale = mean(&|point, _, _| if point.bound == Bound::Exact { 1.0 } else { 0.0 });
     for _ in 0..ROUNDS {
         let centre = scale;
-        scale = mean(&|point, value| {
-            let error = (value - centre) / noise;
+        scale = mean(&|point, weight, value| {
+            let error = (value - centre) / weight.size;
             let silent = point.bound == Bound::AtLeast && error < 0.0;
             if silent { 0.0 } else { (FREEDOM + 1.0) / (FREEDOM + error * error) }
         });
@@ -183,13 +204,13 @@ fn scale(points: &[Point], counts: &[f64], index: usize, noise: f64) -> f64 {
     scale
 }
 
-/// The size of the errors that the likeliest hypothesis leaves, wild ones cut off. Those of another day, which count as little,
-/// do not tell: days differ by more than intervals.
-fn learnt(points: &[Point], counts: &[f64], (best, scale): (usize, f64), noise: f64) -> f64 {
+/// The size of the errors that the likeliest hypothesis leaves, wild ones cut off. Those of another day, which count as little, do not
+/// tell, for days differ by more than intervals; nor do those that are in doubt themselves.
+fn learnt(points: &[Point], weights: &[Weight], (best, scale): (usize, f64), noise: f64) -> f64 {
     let (usual, worth) = NOISE;
     let mut sums = (worth * usual * usual, worth);
-    let own = |point: &Point| point.bound == Bound::Exact && point.weight >= OWN;
-    for (point, count) in points.iter().zip(counts).filter(|(point, _)| own(point)) {
+    let own = |point: &Point| point.bound == Bound::Exact && point.weight >= OWN && point.doubt < noise;
+    for (point, Weight { count, .. }) in points.iter().zip(weights).filter(|(point, _)| own(point)) {
         let error = point.residual(best, scale).abs().min(3.0 * noise);
         sums = (sums.0 + count * error * error, sums.1 + count);
     }
@@ -202,7 +223,7 @@ mod tests {
 
     fn fit(points: &[(f64, f64)]) -> Fit {
         let points: Vec<Point> = points.iter().map(|&(workers, rate)| Point::new(workers, rate, Bound::Exact)).collect();
-        Fit::of(&points, first_noise())
+        Fit::of(&points, first_noise(), 0.0)
     }
 
     #[test]
@@ -221,11 +242,32 @@ mod tests {
     #[test]
     fn what_a_waiting_stage_moved_bounds_its_curve_from_below_alone() {
         let mut points = vec![Point::new(5.0, 50.0, Bound::Exact), Point::new(20.0, 60.0, Bound::AtLeast)];
-        let (free, _) = Fit::of(&points, first_noise()).predict(20.0);
+        let (free, _) = Fit::of(&points, first_noise(), 0.0).predict(20.0);
         assert!(free > 90.0_f64.ln(), "{}", free.exp());
         points[1].bound = Bound::Exact;
-        let (bound, _) = Fit::of(&points, first_noise()).predict(20.0);
+        let (bound, _) = Fit::of(&points, first_noise(), 0.0).predict(20.0);
         assert!((bound.exp() / 60.0 - 1.0).abs() < 0.05, "{}", bound.exp());
+    }
+
+    #[test]
+    fn a_measurement_in_doubt_says_little_against_growth_in_proportion() {
+        let grown = |doubt: f64| {
+            let young = Point::new(12.0, 95.0, Bound::Exact).corrected(doubt, doubt);
+            Fit::of(&[Point::new(4.0, 40.0, Bound::Exact), young], first_noise(), 0.0).predict(24.0).0.exp()
+        };
+        assert!(grown(0.0) < 130.0, "{}", grown(0.0));
+        assert!(grown(0.12) > 150.0, "{}", grown(0.12));
+    }
+
+    #[test]
+    fn company_decides_between_a_soft_knee_and_others_where_measurements_do_not() {
+        let points: Vec<Point> =
+            [(1.0, 10.0), (9.0, 53.0), (10.0, 56.0)].map(|(workers, rate)| Point::new(workers, rate, Bound::Exact)).into();
+        let among = |company: f64| {
+            let fit = Fit::of(&points, first_noise(), company);
+            fit.mean(|index| if curves()[index].is_among() { 1.0 } else { 0.0 })
+        };
+        assert!(among(0.0) < 0.5 && among(1.0) > 0.6, "{} {}", among(0.0), among(1.0));
     }
 
     #[test]

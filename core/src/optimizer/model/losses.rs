@@ -60,9 +60,9 @@ impl Losses {
 }
 
 impl LossLaw {
-    /// The lost share at a load.
-    pub(super) fn at(&self, load: f64) -> f64 {
-        (self.base + self.slope * (load - 1.0).max(0.0)).min(MOST)
+    /// The lost share that streams cause at a load, beyond the base: what fewer of them would not lose.
+    pub(super) fn caused(&self, load: f64) -> f64 {
+        (self.slope * (load - 1.0).max(0.0)).min(MOST - self.base).max(0.0)
     }
 }
 
@@ -81,14 +81,20 @@ mod tests {
     #[test]
     fn loss_that_is_the_same_for_all_is_the_base() {
         let found = law(&[(4.0, 0.01), (8.0, 0.012), (20.0, 0.011), (10.0, 0.011)]);
-        assert!((found.at(0.3) - 0.011).abs() < 1e-3 && (found.at(3.0) - 0.011).abs() < 1e-3);
+        assert!((found.base - 0.011).abs() < 1e-3 && found.caused(0.3) < 1e-9 && found.caused(3.0) < 1e-3);
     }
 
     #[test]
     fn loss_beyond_what_fills_the_path_grows_with_the_load() {
         let found = law(&[(5.0, 0.0), (10.0, 0.0), (15.0, 0.05), (20.0, 0.1)]);
-        assert!(found.at(0.9) < 1e-9 && (found.at(3.0) - 0.2).abs() < 1e-9);
-        assert!(found.at(100.0) <= MOST);
+        assert!(found.caused(0.9) < 1e-9 && (found.caused(3.0) - 0.2).abs() < 1e-9);
+        assert!(found.caused(100.0) <= MOST);
+    }
+
+    #[test]
+    fn however_much_is_lost_streams_never_cause_less_than_none() {
+        let found = law(&[(5.0, 0.95), (10.0, 1.0), (15.0, 1.0)]);
+        assert!(found.caused(0.5) < 1e-12 && found.caused(100.0) < 1e-12);
     }
 
     #[test]
@@ -96,6 +102,6 @@ mod tests {
         let mut losses = Losses::default();
         losses.observe(4.0, 10.0, None);
         losses.observe(4.0, 10.0, Some(f64::NAN));
-        assert!(losses.law().at(99.0) < 1e-12);
+        assert!(losses.law().caused(99.0) < 1e-12);
     }
 }

@@ -21,11 +21,11 @@ pub(super) struct Memory {
 impl Memory {
     /// What there is of the latest transfers over a path of this round trip time; `history` has the oldest first.
     pub(super) fn of(history: &[Past], rtt: Option<Duration>) -> Self {
-        let streams = |past: &Past| past.concurrency.saturating_mul(past.parallelism.max(1));
-        let usable = |past: &&Past| past.goodput.is_finite() && past.goodput > 0.0 && streams(past) > 0 && is_same(past, rtt);
-        let latest: Vec<&Past> = history.iter().rev().filter(usable).take(MOST).collect();
-        let point = |past: &&Past| Point::new(f64::from(streams(past)), past.goodput, Bound::Exact).weighing(WEIGHT);
-        Self { points: latest.iter().map(point).collect(), most: latest.iter().map(|past| streams(past)).max().unwrap_or(0) }
+        let moves = |past: &Past| past.goodput.is_finite() && past.goodput > 0.0 && past.all_streams() > 0;
+        let latest: Vec<&Past> = history.iter().rev().filter(|past| moves(past) && is_same(past, rtt)).take(MOST).collect();
+        let point = |past: &&Past| Point::new(f64::from(past.all_streams()), past.goodput, Bound::Exact).weighing(WEIGHT);
+        let most = latest.iter().map(|past| past.all_streams()).max().unwrap_or(0);
+        Self { points: latest.iter().map(point).collect(), most }
     }
 }
 
@@ -53,6 +53,7 @@ pub(super) mod testing {
             bytes: 1 << 30,
             concurrency: streams,
             parallelism: 1,
+            streams: None,
             pipelining: 32,
             goodput,
         }
@@ -76,5 +77,14 @@ mod tests {
         assert!(memory.points.iter().all(|point| point.workers > 16.0));
         assert!(Memory::of(&history, Some(Duration::from_millis(400))).points.is_empty());
         assert_eq!(Memory::of(&history, None).most, 61);
+    }
+
+    #[test]
+    fn the_streams_that_ran_count_and_not_what_they_came_to_for_each_file() {
+        let shared = Past { concurrency: 5, parallelism: 2, ..past(5, 1e8) };
+        let history = [shared.clone(), Past { streams: Some(8), ..shared }];
+        let memory = Memory::of(&history, Some(Duration::from_millis(50)));
+        let workers: Vec<f64> = memory.points.iter().map(|point| point.workers).collect();
+        assert_eq!((workers, memory.most), (vec![8.0, 10.0], 10));
     }
 }

@@ -41,6 +41,12 @@ const FIRST: [(f64, u16); 3] = [(0.0, 4), (0.005, 8), (0.1, 12)];
 /// The first decision goes no further than so many times what the history has tried.
 const BEYOND_MEMORY: u16 = 2;
 
+/// Bytes that a stream sends in its first round trip [RFC 6928], the trips that the control loop waits for new streams before it
+/// measures, and the most of an interval that these are taken to lack.
+const FIRST_WINDOW: f64 = 14_480.0;
+const WAITED_TRIPS: f64 = 2.0;
+const MOST_UNFOUND: f64 = 0.4;
+
 /// Intervals in a row in which storage has to limit before it gets workers of its own.
 const STRAINED: u32 = 2;
 
@@ -97,7 +103,8 @@ impl Model {
         let policy = &observation.policy;
         let workers = running(observation);
         let rate = utility::arrived(observation);
-        self.network.observe(&Seen { ran: workers, working: workers, rate, loss: observation.loss, bound: Bound::Exact });
+        let (loss, lack) = (observation.loss, unfound(observation));
+        self.network.observe(&Seen { ran: workers, working: workers, rate, loss, bound: Bound::Exact, lack });
         let now = utility::of(observation);
         self.lately = if self.lately == 0.0 { now } else { f64::midpoint(self.lately, now) };
         self.wait = self.wait.saturating_sub(1);
@@ -141,6 +148,17 @@ fn running(observation: &Observation) -> f64 {
     if workers.is_finite() && workers > 0.0 { workers } else { f64::from(observation.applied.concurrency.network.max(1)) }
 }
 
+/// The part of the interval, 0 to 1, that a new stream spends below its rate: it begins with a small window, which doubles each round
+/// trip. That time is as many trips as it takes less those that are over when the interval begins.
+fn unfound(observation: &Observation) -> f64 {
+    let (Some(rtt), interval_s) = (observation.rtt, observation.interval.as_secs_f64()) else { return 0.0 };
+    let rtt_s = rtt.as_secs_f64();
+    let window = rtt_s * utility::arrived(observation) / running(observation);
+    let trips = (window / FIRST_WINDOW).log2() - WAITED_TRIPS;
+    let part = trips.max(0.0) * rtt_s / interval_s;
+    if part.is_finite() { part.min(MOST_UNFOUND) } else { 0.0 }
+}
+
 impl Optimizer for Model {
     fn name(&self) -> &'static str {
         "model"
@@ -164,6 +182,9 @@ impl Optimizer for Model {
         let rate = utility::arrived(observation);
         if !rate.is_finite() || rate <= 0.0 {
             return Ok(self.answer(self.last, &observation.policy, "nothing arrived: staying".to_owned()));
+        }
+        if observation.held_back {
+            return Ok(self.answer(self.last, &observation.policy, "others of this host limited: staying".to_owned()));
         }
         let Some(apart) = &mut self.apart else { return Ok(self.together(observation)) };
         apart.observe(&mut self.network, observation);

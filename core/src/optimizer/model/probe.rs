@@ -7,12 +7,12 @@ use crate::optimizer::setting::whole;
 const FACTOR: f64 = 1.3;
 
 /// Quiet intervals before a probe: at first, and after a change, which may prove to be none.
-const FIRST: f64 = 8.0;
+const FIRST: f64 = 6.0;
 const SOON: f64 = 2.0;
 
 /// What each probe in vain multiplies them by, up to the most: where measurements are exact, and where noise hides what a probe finds.
 const BACK_OFF: f64 = 1.5;
-const MOST: (f64, f64) = (8.0, 40.0);
+const MOST: (f64, f64) = (6.0, 40.0);
 
 /// The noise from which on it does.
 const NOISY: f64 = 0.08;
@@ -102,8 +102,8 @@ mod tests {
     #[test]
     fn probes_in_vain_come_less_often_up_to_a_limit_and_soon_after_a_change() {
         let mut probe = Probe::default();
-        assert_eq!(waits(&mut probe, 10), 8);
-        for (noise, expected) in [(0.02, 8), (0.2, 12), (0.2, 18), (0.2, 27), (0.2, 40), (0.2, 40)] {
+        assert_eq!(waits(&mut probe, 10), 6);
+        for (noise, expected) in [(0.02, 6), (0.2, 9), (0.2, 14), (0.2, 21), (0.2, 31), (0.2, 40), (0.2, 40)] {
             assert_eq!(probe.end(), Some(10));
             probe.failed(noise);
             assert_eq!(waits(&mut probe, 10), expected);
@@ -116,9 +116,9 @@ mod tests {
     #[test]
     fn growth_is_a_probe_itself() {
         let mut probe = Probe::default();
-        (0..7).for_each(|_| assert_eq!(probe.due(10, 10, &PRICE), None));
+        (0..5).for_each(|_| assert_eq!(probe.due(10, 10, &PRICE), None));
         assert_eq!(probe.due(10, 20, &PRICE), None);
-        assert_eq!(waits(&mut probe, 20), 8);
+        assert_eq!(waits(&mut probe, 20), 6);
     }
 
     #[test]

@@ -33,6 +33,20 @@ pub(super) struct Seen {
     pub(super) loss: Option<f64>,
     /// Whether they are what the stage can move.
     pub(super) bound: Bound,
+    /// The part of the interval that new workers may have spent below their rate, 0 to 1.
+    pub(super) lack: f64,
+}
+
+impl Seen {
+    /// The measurement, where there were `before` workers in the interval before. What new workers lacked is made up for by half, and in
+    /// doubt; where workers have gone, it is in doubt what the others will make of their place.
+    fn measured(&self, before: u16) -> Point {
+        let (before, ran) = (f64::from(before), self.ran.max(f64::MIN_POSITIVE));
+        let point = Point::new(self.working, self.rate, self.bound);
+        let (new, gone) = (1.0 - before / ran, 1.0 - ran / before);
+        let lacked = |part: f64| -0.5 * (-part.clamp(0.0, 1.0) * self.lack).ln_1p();
+        if new > 0.0 { point.corrected(lacked(new), lacked(new)) } else { point.corrected(0.0, lacked(gone)) }
+    }
 }
 
 /// How many workers there shall be.
@@ -98,9 +112,9 @@ impl Stage {
         (self.before, self.ran) = (self.ran, whole(seen.ran));
         let expected = self.filter.fit().map(|fit| fit.predict(seen.working).0);
         self.achieved = expected.map_or(1.0, |expected| seen.rate / expected.exp());
-        // A probe that was overruled has found nothing out.
-        self.probed = self.probe.end().filter(|from| self.ran > *from);
-        self.news = self.filter.observe(Point::new(seen.working, seen.rate, seen.bound), self.probed.map(f64::from));
+        // A probe that was overruled has found nothing out, and does not count as one in vain.
+        self.probed = self.probe.end().filter(|from| f64::from(self.ran) > SETTLED * f64::from(*from));
+        self.news = self.filter.observe(seen.measured(self.before), self.probed.map(f64::from));
         let Some(fit) = self.filter.fit() else { return };
         // New streams lose much until they have found their rate, which says nothing of what they lose then.
         if f64::from(self.ran) <= SETTLED * f64::from(self.before) {
@@ -191,7 +205,7 @@ mod tests {
     const PRICE: Price = Price { k: 1.02, loss_weight: 10.0, limit: 50 };
 
     fn see(stage: &mut Stage, ran: f64, rate: f64) {
-        stage.observe(&Seen { ran, working: ran, rate, loss: None, bound: Bound::Exact });
+        stage.observe(&Seen { ran, working: ran, rate, loss: None, bound: Bound::Exact, lack: 0.0 });
     }
 
     /// Ten streams of 80 Mbit/s fill it.
@@ -238,9 +252,49 @@ mod tests {
     }
 
     #[test]
+    fn growth_over_a_long_path_is_not_in_vain_because_new_streams_are_slow() {
+        let grown = |lack: f64| {
+            let mut stage = Stage::new("streams");
+            for (ran, rate) in [(4.0, 4e7), (12.0, 9.6e7)] {
+                stage.observe(&Seen { ran, working: ran, rate, loss: None, bound: Bound::Exact, lack });
+            }
+            stage.decide(&PRICE, None).workers
+        };
+        assert!(grown(0.3) > grown(0.0), "{} and {}", grown(0.3), grown(0.0));
+        let seen = Seen { ran: 6.0, working: 6.0, rate: 1e8, loss: None, bound: Bound::Exact, lack: 0.3 };
+        let (same, grown, shrunk) = (seen.measured(6), seen.measured(3), seen.measured(12));
+        assert!(same.doubt < 1e-12 && grown.doubt > 0.05 && shrunk.doubt > 0.05);
+        assert!(grown.rate > same.rate && (shrunk.rate - same.rate).abs() < 1e-12);
+        assert!(seen.measured(0).doubt.is_finite() && Seen { ran: 0.0, ..seen }.measured(0).doubt.is_finite());
+    }
+
+    #[test]
+    fn a_probe_that_did_not_run_counts_for_nothing() {
+        let probing = || {
+            let mut stage = settled();
+            for ran in [16.0, 13.0, 13.0, 10.0] {
+                see(&mut stage, ran, 1e8);
+            }
+            let due = (0..60).any(|_| {
+                see(&mut stage, 10.0, 1e8);
+                stage.decide(&PRICE, None).reason.contains("probing 13")
+            });
+            assert!(due);
+            stage
+        };
+        let mut stage = probing();
+        see(&mut stage, 13.0, 1.3e8);
+        assert_eq!(stage.news, News::Changed);
+        // It was held near where it began: as much more would have come without any probe, and is measured again.
+        let mut stage = probing();
+        see(&mut stage, 11.0, 1.3e8);
+        assert_eq!((stage.news, stage.probed), (News::Surprise(Side::More), None));
+    }
+
+    #[test]
     fn a_stage_that_only_waited_gets_fewer_workers() {
         let mut stage = Stage::new("writers");
-        stage.observe(&Seen { ran: 20.0, working: 20.0, rate: 1e8, loss: None, bound: Bound::AtLeast });
+        stage.observe(&Seen { ran: 20.0, working: 20.0, rate: 1e8, loss: None, bound: Bound::AtLeast, lack: 0.0 });
         assert_eq!(stage.decide(&PRICE, Some(1e8)).workers, 16);
         assert_eq!(stage.capability(&PRICE), None);
     }

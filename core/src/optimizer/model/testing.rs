@@ -23,6 +23,8 @@ pub(super) struct Path {
     pub(super) contention: f64,
     pub(super) base_loss: f64,
     pub(super) congestion_loss: f64,
+    /// Round trip time, by which new streams find their rate.
+    pub(super) rtt: Duration,
     /// Relative standard deviation of what is measured, and the chance that it is half.
     pub(super) noise: f64,
     pub(super) outliers: f64,
@@ -39,6 +41,7 @@ impl Path {
             contention: 0.0,
             base_loss: 0.0,
             congestion_loss: 0.0,
+            rtt: Duration::ZERO,
             noise: 0.0,
             outliers: 0.0,
             changes: Vec::new(),
@@ -57,6 +60,18 @@ impl Path {
         let used = capacity * load * (1.0 + load.powf(self.knee)).powf(-1.0 / self.knee) / (1.0 + self.contention * over);
         let loss = (self.base_loss + self.congestion_loss * over).min(0.9);
         (used * own / all * (1.0 - loss), loss)
+    }
+
+    /// Time between two decisions, as the control loop has it.
+    fn interval(&self) -> Duration {
+        (20 * self.rtt).clamp(Duration::from_secs(1), Duration::from_secs(5))
+    }
+
+    /// The part of an interval that a new stream loses while its window doubles from ten segments on, each round trip: two trips are over
+    /// when the interval begins, and what is sent in the others is worth one.
+    fn lost_by_new(&self) -> f64 {
+        let trips = (self.stream * self.rtt.as_secs_f64() / 14_480.0).log2() - 3.0;
+        trips.max(0.0) * self.rtt.as_secs_f64() / self.interval().as_secs_f64()
     }
 
     /// The highest utility of a constant number of streams in an interval.
@@ -117,6 +132,8 @@ pub(super) struct Transfer {
     optimizer: Box<dyn Optimizer>,
     pub(super) next: Decision,
     pub(super) policy: Policy,
+    /// Streams of the interval before.
+    before: f64,
     random: Random,
 }
 
@@ -124,7 +141,7 @@ impl Transfer {
     pub(super) fn new(mut optimizer: Box<dyn Optimizer>, limit: u16, seed: u64) -> Self {
         let policy = Policy::new(PolicyName::Fair, limit);
         let next = optimizer.start(&policy);
-        Self { optimizer, next, policy, random: Random::new(seed) }
+        Self { optimizer, next, policy, before: 0.0, random: Random::new(seed) }
     }
 
     pub(super) fn streams(&self) -> u16 {
@@ -133,11 +150,15 @@ impl Transfer {
 
     /// Lets an interval pass beside so many streams of others; answers bytes per second and the lost share.
     pub(super) fn pass(&mut self, path: &Path, interval: u32, others: f64) -> (f64, f64) {
-        let (rate, loss) = path.moves(interval, f64::from(self.streams()), others);
+        let streams = f64::from(self.streams());
+        let grown = (streams - std::mem::replace(&mut self.before, streams)).max(0.0);
+        let (rate, loss) = path.moves(interval, streams - path.lost_by_new() * grown, others);
         let wild = if self.random.uniform() < path.outliers { 0.5 } else { 1.0 };
         let measured = rate * wild * (path.noise * self.random.normal() - path.noise * path.noise / 2.0).exp();
         let observation = Observation {
             elapsed: Duration::from_secs(u64::from(interval) + 1),
+            interval: path.interval(),
+            rtt: Some(path.rtt).filter(|rtt| !rtt.is_zero()),
             loss: Some(loss),
             policy: self.policy,
             ..Observation::of_a_test(self.next.clone(), measured, self.policy.limit.network)
@@ -146,6 +167,38 @@ impl Transfer {
         assert!(!self.next.reason.is_empty());
         (rate, loss)
     }
+}
+
+/// Transfers by the model that share a path, of which each begins and may end at some interval: the goodputs of all between two changes,
+/// from ten intervals after the first, and the streams of all together, as a multiple of those that fill the path.
+pub(super) fn together(path: &Path, spans: &[(u32, u32)], intervals: u32, seed: u64) -> Vec<(Vec<f64>, f64)> {
+    let mut transfers: Vec<Transfer> = (0..).zip(spans).map(|(at, _)| Transfer::new(model(), 64, seed + 100 * at)).collect();
+    let mut changes: Vec<u32> = spans.iter().flat_map(|span| [span.0, span.1]).filter(|at| *at < intervals).collect();
+    changes.sort_unstable();
+    let mut found = Vec::new();
+    for (from, to) in changes.iter().zip(changes.iter().skip(1).chain([&intervals])) {
+        let (mut goodputs, mut streams) = (vec![0.0; spans.len()], 0.0);
+        for interval in *from..*to {
+            let there = |at: usize| (spans[at].0..spans[at].1).contains(&interval);
+            let counts: Vec<f64> =
+                transfers.iter().enumerate().map(|(at, one)| if there(at) { f64::from(one.streams()) } else { 0.0 }).collect();
+            let all: f64 = counts.iter().sum();
+            for (at, transfer) in transfers.iter_mut().enumerate().filter(|(at, _)| there(*at)) {
+                let (rate, _) = transfer.pass(path, interval, all - counts[at]);
+                goodputs[at] += if interval >= from + 10 { rate } else { 0.0 };
+            }
+            streams += if interval >= from + 10 { all * path.stream / path.capacity } else { 0.0 };
+        }
+        goodputs.retain(|goodput| *goodput > 0.0);
+        found.push((goodputs, streams / f64::from((to - from).saturating_sub(10).max(1))));
+    }
+    found
+}
+
+/// Jain's index of fairness: 1 where all get the same.
+pub(super) fn jain(goodputs: &[f64]) -> f64 {
+    let squares: f64 = goodputs.iter().map(|goodput| goodput * goodput).sum();
+    goodputs.iter().sum::<f64>().powi(2) / (goodputs.len() as f64 * squares)
 }
 
 /// The model, where nothing is known.
