@@ -6,10 +6,11 @@ import json
 import math
 import os
 import signal
+import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,14 +75,27 @@ class Timed:
     begin: float
     """When it was started, on the clock of `time.monotonic`."""
     timeline: list[Sample]
+    """What was shown, half a second each or less."""
+    intervals: tuple[float, ...] = ()
+    """When each interval between two decisions ended, in seconds."""
 
 
 def timed(place: Workplace, ends: Ends, words: Sequence[str], source: Path, seconds: float) -> Timed:
-    """Copies for so many seconds with these options of `edt cp`, from the near to the far end, without any history."""
-    environment = {**place.environment, "EDT_HISTORY": "off"}
+    """Copies for so many seconds with these options of `edt cp`, from the near to the far end, without any past."""
+    environment = {**place.environment, "EDT_HISTORY": "machines", "EDT_DATA_DIR": str(place.empty("edt-data"))}
     with Serving(place, ends, []) as url, Sweeper(place.path / "target"):
         copy = ["cp", "--plain", "--json", "--quiet", *words]
-        return followed(Measured([*ends.near.prefix, EDT, *copy, source, url], environment), seconds)
+        shown = followed(Measured([*ends.near.prefix, EDT, *copy, source, url], environment), seconds)
+    return replace(shown, intervals=recorded(environment))
+
+
+def recorded(environment: Mapping[str, str]) -> tuple[float, ...]:
+    """When the intervals of the one transfer that a history holds ended."""
+    command: list[str | Path] = [EDT, "history", "export", "--format", "json", "--table", "intervals"]
+    told = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+    if told.returncode:
+        raise Failed(f"the history cannot be read: {told.stderr.strip()}")
+    return tuple(round(json.loads(line)["elapsed_s"], 3) for line in told.stdout.splitlines())
 
 
 def followed(client: Measured, seconds: float) -> Timed:
@@ -103,17 +117,23 @@ def followed(client: Measured, seconds: float) -> Timed:
 
 
 def told(client: Measured, seconds: float) -> list[Sample]:
-    """The intervals up to that time; asks the client to end then, and reads until it has."""
+    """What was shown up to that time; asks the client to end then, and reads until it has.
+
+    What is shown at the end of an interval covers all of it, and some of that was shown before: so throughput is told
+    by the bytes that were verified since.
+    """
     assert client.process.stdout is not None
     timeline: list[Sample] = []
+    before = (0.0, 0)
     overruled = asked = False
     for line in client.process.stdout:
         event = json.loads(line)
         if event["event"] == "tuned":
             reason = event["decision"]["reason"]
             overruled = reason.startswith(GUARD) and FREED not in reason
-        elif event["event"] == "sampled" and not asked:
-            timeline.append(short(event, overruled=overruled))
+        elif event["event"] == "sampled" and not asked and event["elapsed_s"] > before[0]:
+            timeline.append(short(event, before, overruled=overruled))
+            before = event["elapsed_s"], event["totals"]["bytes_verified"]
             asked = event["elapsed_s"] >= seconds - SLACK_S
             if asked:
                 # Not SIGINT: who runs in the background may have been told to ignore that one.
@@ -121,12 +141,13 @@ def told(client: Measured, seconds: float) -> list[Sample]:
     return timeline
 
 
-def short(event: dict[str, Any], *, overruled: bool) -> Sample:
-    """What is kept of an interval."""
+def short(event: dict[str, Any], before: tuple[float, int], *, overruled: bool) -> Sample:
+    """What is kept, from the seconds and the verified bytes of what was shown before."""
     loss = event["loss"]
+    throughput = (event["totals"]["bytes_verified"] - before[1]) / (event["elapsed_s"] - before[0])
     return {
         "elapsed_s": round(event["elapsed_s"], 3),
-        "throughput": {"network": round(event["throughput"]["network"])},
+        "throughput": {"network": round(throughput)},
         "concurrency": {"network": round(event["concurrency"]["network"], 2)},
         "loss": loss if loss is None else round(loss, 6),
         "overruled": overruled,

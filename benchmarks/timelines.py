@@ -9,11 +9,11 @@ from typing import Any
 from experiments.agents import NEAR
 
 Sample = dict[str, Any]
-"""One interval, as `edt cp --json` tells it; it began where the one before it ended."""
+"""What `edt cp --json` shows of half a second or less; it began where the one before it ended."""
 Value = Callable[[Sample], float]
 
 WINDOW_S = 3.0
-"""How long a mean has to be good for its beginning to count as settled: three intervals of the usual second."""
+"""How long a mean has to be good for its beginning to count as settled: three of the usual intervals."""
 NEVER_S = 60.0
 """As how long counts what never came, where figures need a number."""
 EQUAL = 0.97
@@ -31,7 +31,7 @@ def streams(sample: Sample) -> float:
 
 
 def spans(timeline: Sequence[Sample]) -> Iterator[tuple[float, float, Sample]]:
-    """Every interval with the seconds at which it began and ended."""
+    """Every sample with the seconds at which it began and ended."""
     begin = 0.0
     for sample in timeline:
         yield begin, sample["elapsed_s"], sample
@@ -50,7 +50,7 @@ def mean(timeline: Sequence[Sample], value: Value, begin: float = 0.0, end: floa
 
 
 def rows(timeline: Sequence[Sample]) -> list[list[float]]:
-    """What results keep of a timeline: the end of each interval in seconds, Mbit/s, and streams."""
+    """What results keep of a timeline: the end of each sample in seconds, Mbit/s, and streams."""
     return [
         [sample["elapsed_s"], round(throughput_bps(sample) / 1e6, 1), round(streams(sample), 1)] for sample in timeline
     ]
@@ -64,9 +64,9 @@ def near(best: float) -> float:
 def settled(
     timeline: Sequence[Sample], value: Value, goal: float, begin: float = 0.0, end: float = math.inf
 ) -> int | None:
-    """The first interval within a time from which the mean over a window, and that over all the rest, reach a goal.
+    """The first sample within a time from which the mean over a window, and that over all the rest, reach a goal.
 
-    That of the rest is what "stays" means where every interval has some noise. `None` if there is no such interval.
+    That of the rest is what "stays" means where everything has some noise. `None` if there is no such sample.
     """
     if not timeline:
         return None

@@ -59,7 +59,7 @@ class Verdict:
     """Until it was within 10 % of what the best constant settled at, and stayed there; infinite if it never did."""
     seconds: float
     streams: float
-    """Mean streams from the beginning of that interval on, or over the second half if there was no such time."""
+    """Mean streams from then on, or over the second half if there was no such time."""
     excess: float
     """Of the streams over the optimum."""
     overruled: float
@@ -85,7 +85,7 @@ class Verdict:
 
 
 def utility_over(rate_bps: float) -> Value:
-    """The utility of an interval over a path of that rate."""
+    """The utility of a sample over a path of that rate."""
     return lambda sample: utility(sample, rate_bps)
 
 
@@ -123,22 +123,25 @@ def verdict(cell: Cell, name: str, points: Sequence[Point], by: Yardstick, secon
     own = [point for point in points if point["name"] == name]
     if failed := [point["failed"] for point in own if not point["timeline"]]:
         return Verdict(cell, name, 0.0, 0.0, 0.0, math.inf, math.inf, 0.0, math.inf, 0.0, str(failed[0]))
-    each = [single(cell, point["timeline"], by, seconds) for point in own]
+    each = [single(cell, point, by, seconds) for point in own]
     worth, goodput, intervals, reached, used, guard = (statistics.median(values) for values in zip(*each, strict=True))
     share = share_of(worth, by.best.utility)
     return Verdict(cell, name, worth, share, goodput, intervals, reached, used, used / by.optimum, guard)
 
 
-def single(cell: Cell, timeline: Sequence[Sample], by: Yardstick, seconds: float) -> tuple[float, ...]:
+def single(cell: Cell, point: Point, by: Yardstick, seconds: float) -> tuple[float, ...]:
     """One transfer: utility, goodput, intervals, seconds, streams, and the guard's share, as in `Verdict`."""
+    timeline: Sequence[Sample] = point["timeline"]
     worth = utility_over(cell.rate_bps)
     index = settled(timeline, worth, near(by.best.settled), 0.0, seconds)
     reached = math.inf if index is None else float(timeline[index]["elapsed_s"])
     since = seconds / 2 if index is None else began(timeline, index)
+    # The interval in which that was, counted from 1.
+    intervals = math.inf if index is None else 1.0 + sum(end <= since for end in point["intervals"])
     return (
         mean(timeline, worth, 0.0, seconds),
         mean(timeline, throughput_bps, 0.0, seconds) / by.usual_bps if by.usual_bps else 0.0,
-        math.inf if index is None else index + 1.0,
+        intervals,
         reached,
         mean(timeline, streams, since, seconds),
         mean(timeline, lambda sample: float(sample["overruled"]), 0.0, seconds),
@@ -146,7 +149,7 @@ def single(cell: Cell, timeline: Sequence[Sample], by: Yardstick, seconds: float
 
 
 def began(timeline: Sequence[Sample], index: int) -> float:
-    """When an interval began."""
+    """When a sample began."""
     return float(timeline[index - 1]["elapsed_s"]) if index else 0.0
 
 

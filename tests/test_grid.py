@@ -56,7 +56,9 @@ def followed(*intervals: tuple[float, float], seconds: float = 1.0, rate_bps: fl
 
 def point(name: str, *intervals: tuple[float, float], **more: Any) -> Point:
     """A transfer that was measured."""
-    return {"name": name, "seed": 0, "build": "b", "timeline": followed(*intervals), **more}
+    timeline = followed(*intervals)
+    ends = [sample["elapsed_s"] for sample in timeline]
+    return {"name": name, "seed": 0, "build": "b", "timeline": timeline, "intervals": ends, **more}
 
 
 def test_the_grid_has_96_cells_a_congestion_control_and_no_two_of_a_name() -> None:
@@ -202,6 +204,15 @@ def test_a_verdict_tells_utility_goodput_convergence_and_streams() -> None:
     assert found.streams == pytest.approx(5.0)
     assert found.missed == ["utility"]
     assert found.converged
+
+
+def test_intervals_are_those_between_decisions_and_not_what_was_shown() -> None:
+    where = cell()
+    slow = {**point("auto", *[good(0.2)] * 5, *[good(1.0)] * 7), "intervals": [4.0, 8.0, 12.0]}
+    by = verdicts.yardstick(where, constants(where), 12.0)
+    assert by
+    found = verdicts.verdict(where, "auto", [slow], by, 12.0)
+    assert (found.intervals, found.seconds) == (2.0, 6.0)
 
 
 def test_a_verdict_names_every_bar_that_is_missed() -> None:
@@ -351,14 +362,16 @@ CLIENT = """
 import json, signal, sys, time
 
 def tell(second):
-    each = {"read": 1.0, "network": 1e6 + 1 / 3, "write": 1.0}
-    print(json.dumps({"event": "sampled", "elapsed_s": second, "throughput": each, "concurrency": each, "loss": None}))
+    each = {"read": 1.0, "network": 1.0, "write": 1.0}
+    totals = {"bytes_verified": int(second * 1e6)}
+    print(json.dumps({"event": "sampled", "elapsed_s": second, "concurrency": each, "loss": None, "totals": totals}))
     sys.stdout.flush()
 
 def tuned(reason):
     print(json.dumps({"event": "tuned", "decision": {"reason": reason}}))
 
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))
+tell(1.0)
 tell(1.0)
 tuned("guard: back to 4")
 tell(2.0)
@@ -380,7 +393,7 @@ def test_a_transfer_is_ended_after_its_time_and_its_intervals_are_kept(scratch: 
     found = timed.followed(client(scratch, "stays"), 3.0)
     assert [sample["elapsed_s"] for sample in found.timeline] == [1.0, 2.0, 3.0]
     assert [sample["overruled"] for sample in found.timeline] == [False, True, False]
-    assert found.timeline[0]["throughput"] == {"network": 1_000_000}
+    assert [sample["throughput"]["network"] for sample in found.timeline] == [1_000_000] * 3
 
 
 def test_a_transfer_that_ends_before_its_time_has_failed(scratch: Path) -> None:

@@ -141,13 +141,13 @@ class Grid:
         try:
             with emulated.Path.start(schedule=None, seed=seed + 1, **cell.overrides) as running:
                 ends = paths.ends_of(cell.name, running)
-                timeline = timed(place, ends, each.words, source, self.seconds).timeline
+                ended = timed(place, ends, each.words, source, self.seconds)
                 late = late_ms(running)
         except (Failed, TooSlow, emulated.Unavailable) as error:
             if over.is_set():
                 raise
             return {**point, "failed": " ".join(str(error).split())[-300:], "timeline": []}
-        return {**point, "timeline": timeline, "late_ms": late}
+        return {**point, "timeline": ended.timeline, "intervals": ended.intervals, "late_ms": late}
 
     def found(self) -> dict[Cell, list[Point]]:
         """All points that are there, by cell."""
