@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from edt.events import Event, Finished, Planned, Sampled, Totals
+from edt.events import Event, Finished, Planned, Sampled, Totals, Tuned
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -24,21 +24,31 @@ def watching(progress: bool | Callable[[Event], object] | None) -> Iterator[Call
         from tqdm.auto import tqdm
 
         with tqdm(total=0, unit="B", unit_scale=True, bar_format=_FORMAT) as bar:
-            yield lambda event: _show(bar, event)
+            yield _Display(bar).show
     else:
         yield lambda _event: None
 
 
-def _show(bar: tqdm[Any], event: Event) -> None:
-    if isinstance(event, Planned):
-        bar.total = event.bytes
-        bar.refresh()
-    elif isinstance(event, Sampled):
-        bar.set_postfix_str(_stages(event), refresh=False)
-        _advance(bar, event.totals)
-    elif isinstance(event, Finished):
-        _advance(bar, event.totals)
-        bar.refresh()
+class _Display:
+    """A bar, and why there are as many streams as there are."""
+
+    def __init__(self, bar: tqdm[Any]) -> None:
+        self.bar = bar
+        self.reason = ""
+
+    def show(self, event: Event) -> None:
+        """Takes an event."""
+        if isinstance(event, Planned):
+            self.bar.total = event.bytes
+            self.bar.refresh()
+        elif isinstance(event, Tuned):
+            self.reason = event.decision.reason
+        elif isinstance(event, Sampled):
+            self.bar.set_postfix_str(_stages(event, self.reason), refresh=False)
+            _advance(self.bar, event.totals)
+        elif isinstance(event, Finished):
+            _advance(self.bar, event.totals)
+            self.bar.refresh()
 
 
 def _advance(bar: tqdm[Any], totals: Totals) -> None:
@@ -47,10 +57,12 @@ def _advance(bar: tqdm[Any], totals: Totals) -> None:
     bar.update(max(0, min(done, bar.total or 0) - bar.n))
 
 
-def _stages(sampled: Sampled) -> str:
+def _stages(sampled: Sampled, reason: str) -> str:
     streams = sampled.concurrency.map(round)
     text = f"{_bits(sampled.throughput.write * 8)}, streams {streams.read}/{streams.network}/{streams.write}"
-    return text if sampled.bottleneck is None else f"{text}, limited by {sampled.bottleneck}"
+    if sampled.bottleneck is not None:
+        text += f", limited by {sampled.bottleneck}"
+    return f"{text} ({reason})" if reason else text
 
 
 def _bits(rate_bps: float) -> str:

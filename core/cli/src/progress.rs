@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! ━━━━━━━━━━━━╸                  41 %  1.2 GB of 2.9 GB  3.1 Gbit/s  4 s left
-//! streams 4/6/4 (read/network/write)  files 120 of 400  limited by network
+//! streams 4/6/4 (read/network/write)  items 120 of 400  limited by network  (testing 7 around 6)
 //! ```
 
 use std::fmt::Write as _;
@@ -66,6 +66,8 @@ struct View {
     planned: Planned,
     sampled: Option<Sampled>,
     rate: Option<f64>,
+    /// Why there are as many streams as there are.
+    reason: Option<String>,
     /// Why nothing moves, if something is tried again and nothing has moved since.
     trouble: Option<String>,
 }
@@ -83,6 +85,7 @@ impl View {
                     self.trouble = None;
                 }
             }
+            Event::Tuned(tuned) => self.reason = Some(tuned.decision.reason.clone()),
             Event::Retried(retried) => self.trouble = Some(retried.cause.clone()),
             _ => return false,
         }
@@ -128,6 +131,10 @@ impl View {
         if let Some(cause) = &self.trouble {
             let _ = write!(text, "  waiting: {}", terminal::printable(cause));
         }
+        // The last, for it may be long: what has no room is cut off.
+        if let Some(reason) = self.reason.as_deref().filter(|reason| !reason.is_empty()) {
+            let _ = write!(text, "  ({})", terminal::printable(reason));
+        }
         text
     }
 }
@@ -148,8 +155,8 @@ fn duration(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use edt::event::{Retried, Stage, Totals};
-    use edt::optimizer::{Buffers, PerStage};
+    use edt::event::{Retried, Stage, Totals, Tuned};
+    use edt::optimizer::{Buffers, Decision, PerStage};
 
     fn sampled(rate: f64, bytes_verified: u64) -> Event {
         Event::Sampled(Sampled {
@@ -185,6 +192,18 @@ mod tests {
     #[test]
     fn workers_items_and_bottleneck_stand_in_the_second_line() {
         assert_eq!(view(true).stages(), "streams 4/6/4 (read/network/write)  items 120 of 400  limited by network");
+    }
+
+    #[test]
+    fn the_reason_of_the_last_decision_ends_the_second_line() {
+        let mut view = view(true);
+        for reason in ["start: 6 streams", "testing 7 around 6"] {
+            let decision = Decision::uniform(7, reason);
+            assert!(view.observe(&Event::Tuned(Tuned { elapsed_s: 1.0, decision })));
+            assert!(view.stages().ends_with(&format!("limited by network  ({reason})")), "{}", view.stages());
+        }
+        view.observe(&Event::Tuned(Tuned { elapsed_s: 2.0, decision: Decision::uniform(7, "") }));
+        assert!(view.stages().ends_with("limited by network"), "{}", view.stages());
     }
 
     #[test]

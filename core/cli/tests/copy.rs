@@ -116,6 +116,7 @@ fn patterns_that_match_nothing_are_said_to() {
 fn a_rate_limit_that_is_reached_is_what_limited() {
     let err = World::new().edt("cp --limit-rate 4MB zero:1x12MB null:").expect(0).err;
     assert!(err.contains("limited by: --limit-rate") && !err.contains("storage"), "{err}");
+    assert!(err.contains("how it went: held to --limit-rate; "), "{err}");
 }
 
 #[cfg(unix)]
@@ -185,6 +186,9 @@ fn json_events_end_with_the_report() {
     assert_eq!((report["event"].as_str(), report["totals"]["files_done"].as_u64()), (Some("report"), Some(3)));
     assert!(events.iter().all(|event| event["event"].is_string()));
     assert!(events.iter().any(|event| event["event"] == "planned"));
+    let tuned: Vec<_> = events.iter().filter(|event| event["event"] == "tuned").collect();
+    let says_why = |event: &&Value| event["decision"]["reason"].as_str().is_some_and(|reason| !reason.is_empty());
+    assert!(!tuned.is_empty() && tuned.iter().all(says_why), "{tuned:?}");
     assert_eq!(events.last().unwrap()["event"], "finished");
 }
 

@@ -2,8 +2,10 @@
 
 mod chosen;
 pub mod filter;
+mod glance;
 pub mod key;
 pub mod walk;
 
 pub(crate) use chosen::{Choice, check_chosen, is_chosen, minimal, walk_chosen};
 pub use filter::Filter;
+pub(crate) use glance::glance;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::endpoint::Endpoint;
 use crate::error::Result;
 use crate::history::{self, KeptFile, Past};
-use crate::optimizer::{AGENTS, Optimizer, PolicyName, Sampling, Setup, by_name};
+use crate::optimizer::{AGENTS, FirstStreams, Fitted, Optimizer, PolicyName, Sampling, Setup, by_name};
 use crate::options::TransferOptions;
 
 /// The optimizers that learn from past transfers.
@@ -16,6 +16,9 @@ const MODEL: &str = "model";
 
 /// The optimizer that needs a knowledge file.
 const KNOWING: &str = "asm";
+
+/// The one whose beginning is fitted to the work.
+const FITTED: &str = "auto";
 
 /// What was read for the optimizer that the options name.
 #[derive(Default)]
@@ -46,18 +49,27 @@ impl Learned {
         Ok(Self::default())
     }
 
-    /// Makes the optimizer. `first` is what `fixed` keeps and `auto` begins around.
-    pub(super) fn optimizer(self, options: &TransferOptions, first: u16, rtt: Option<Duration>) -> Result<Box<dyn Optimizer>> {
+    /// Makes the optimizer. `first` is what `fixed` keeps and `auto` begins with.
+    pub(super) fn optimizer(
+        self,
+        options: &TransferOptions,
+        first: FirstStreams,
+        rtt: Option<Duration>,
+    ) -> Result<Box<dyn Optimizer>> {
         if let Some(agent) = self.agent {
             return Ok(agent);
         }
+        // Where the path is known from before, so is how many streams are best.
+        let first = if self.history.is_empty() { first } else { first.without_haste() };
+        let trip = rtt.unwrap_or_default();
         let name = if options.policy == PolicyName::Fixed { "fixed" } else { options.optimizer.as_str() };
         let knowledge = self.knowledge.as_ref().map(KeptFile::bytes);
-        let made = by_name(name, &Setup { rtt, history: &self.history, knowledge, ..setup(options, first) });
-        made.map_err(|error| match &self.knowledge {
+        let made = by_name(name, &Setup { rtt, history: &self.history, knowledge, ..setup(options, first.over(trip)) });
+        let made = made.map_err(|error| match &self.knowledge {
             Some(file) => file.refused(&error),
             None => error,
-        })
+        })?;
+        Ok(if name == FITTED { Box::new(Fitted::new(made, first, trip)) } else { made })
     }
 }
 

@@ -142,7 +142,7 @@ class _Line:
 def _told(report: edt.Report) -> str:
     """The summary of a report without how it was tuned, in one line."""
     lines = report.summary.splitlines()
-    return "; ".join(line for line in lines if not line.startswith(("streams ", "limited by", "hint: ")))
+    return "; ".join(line for line in lines if not line.startswith(("streams ", "limited by", "how it went", "hint: ")))
 
 
 def _errors(report: edt.Report, names: Mapping[str, Any]) -> dict[str, edt.Error]:

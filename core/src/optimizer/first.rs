@@ -1,0 +1,347 @@
+//! The first decision: how many streams before anything was measured, by the round trip time and by what there is to do.
+//!
+//! TCP sends ten segments in the first round trip and twice as many in each further one [RFC 6928; RFC 5681 §3.1]: after `k` round trips
+//! `n` streams have sent `n * 10 * (2^k - 1)` segments. So twice the streams save one round trip, whatever the path carries: a good part of
+//! a transfer that takes twenty, nothing of one that takes thousands. And little work is through before a second connection is of use.
+//! From the first observation on the number is the optimizer's.
+
+use std::time::Duration;
+
+use super::setting::whole;
+use super::{Decision, Observation, Optimizer, Policy, PolicyName, utility};
+use crate::error::Result;
+use crate::report::{human_bytes, human_count};
+
+/// The round trip times from which a path counts as long, and as very long.
+const LONG_TRIPS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
+
+/// Bytes and items up to which one stream carries all: so much is often under way at once, and every further connection costs both ends.
+const ALONE: (u64, u64) = (4 << 20, 32);
+
+/// Bytes, or items, that each of several streams has at least: the pieces at the end of the work are no smaller, and packs not much.
+const SHARE: (u64, u64) = (1 << 20, 64);
+
+/// Most streams that a short transfer of many files begins with, and items that each of them has.
+const MOST: u16 = 48;
+const MANY: u64 = 8;
+
+/// Bytes of the first window of a stream: ten segments of an Ethernet frame [RFC 6928].
+const FIRST_WINDOW: f64 = 14_480.0;
+
+/// Bytes per second that a long path is taken to carry: the first windows of all streams together are no more than it has under way.
+const LEAST_RATE: f64 = 12.5e6;
+
+/// What is known of the work before a transfer begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Files, directories and links.
+    pub items: u64,
+    /// Bytes of the files.
+    pub bytes: u64,
+    /// Whether this is all, or there is more.
+    pub complete: bool,
+}
+
+impl Extent {
+    /// Bytes up to which a transfer is short: on a fast path it takes seconds, of which the beginning is a part.
+    pub const SHORT: u64 = 4 << 30;
+
+    /// One file.
+    pub fn of_file(bytes: u64) -> Self {
+        Self { items: 1, bytes, complete: true }
+    }
+
+    /// The most streams for a short transfer of many files; 0 for any other: few files take long to send whatever the beginning was.
+    fn hastened(&self) -> u16 {
+        let short = self.complete && self.bytes <= Self::SHORT;
+        if short { u16::try_from(self.items / MANY).unwrap_or(u16::MAX).min(MOST) } else { 0 }
+    }
+
+    /// The most streams that have anything to do.
+    fn enough(&self) -> u16 {
+        if !self.complete {
+            return u16::MAX;
+        }
+        if self.bytes <= ALONE.0 && self.items <= ALONE.1 {
+            return 1;
+        }
+        let streams = self.bytes.div_ceil(SHARE.0).max(self.items.div_ceil(SHARE.1));
+        u16::try_from(streams).unwrap_or(u16::MAX)
+    }
+}
+
+/// Streams that a transfer begins with, by the round trip time of the path and by the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FirstStreams {
+    /// Over a short, a long and a very long path.
+    usual: [u16; 3],
+    most: u16,
+    work: Option<Extent>,
+    haste: Haste,
+}
+
+/// Whether a short transfer may begin with more streams than usual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Haste {
+    Allowed,
+    Never,
+}
+
+/// The streams for the work, beside the usual ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Usual,
+    Fewer(u16),
+    More(u16),
+}
+
+impl FirstStreams {
+    /// What `auto` begins around: over a short path one stream goes far; the longer the path, the slower streams are to grow and to
+    /// recover from a loss, they are often held to a share of it, and the way up from few takes longer than many a transfer.
+    pub const AUTO: Self = Self::by_trip([8, 16, 24]);
+
+    /// The same where a worker makes requests and waits a round trip for each answer, as with object stores.
+    pub const AUTO_REQUESTS: Self = Self::by_trip([8, 32, 48]);
+
+    /// The same over every path.
+    pub const fn always(streams: u16) -> Self {
+        Self::by_trip([streams; 3])
+    }
+
+    const fn by_trip(usual: [u16; 3]) -> Self {
+        Self { usual, most: u16::MAX, work: None, haste: Haste::Allowed }
+    }
+
+    /// No more than so many.
+    #[must_use]
+    pub fn at_most(self, streams: u16) -> Self {
+        Self { most: self.most.min(streams), ..self }
+    }
+
+    /// Fitted to the work as far as it is known: no more than have something to do, and more than usual where a short transfer of many
+    /// files over a long path would spend much of its time growing; the latter not for one that stays behind others.
+    #[must_use]
+    pub fn for_work(self, work: Option<Extent>, policy: PolicyName) -> Self {
+        let haste = if policy == PolicyName::Low { Haste::Never } else { self.haste };
+        Self { work, haste, ..self }
+    }
+
+    /// Never more than usual, as where the best number is known from before.
+    #[must_use]
+    pub fn without_haste(self) -> Self {
+        Self { haste: Haste::Never, ..self }
+    }
+
+    /// How many over a path of this round trip time.
+    pub fn over(self, rtt: Duration) -> u16 {
+        match self.wanted(rtt) {
+            Wanted::Usual => self.usual(rtt),
+            Wanted::Fewer(streams) | Wanted::More(streams) => streams,
+        }
+    }
+
+    fn usual(self, rtt: Duration) -> u16 {
+        self.usual[LONG_TRIPS.iter().filter(|trip| rtt >= **trip).count()].min(self.most)
+    }
+
+    fn wanted(self, rtt: Duration) -> Wanted {
+        let usual = self.usual(rtt);
+        let Some(work) = self.work else { return Wanted::Usual };
+        let hastened = if self.haste == Haste::Allowed { work.hastened().min(filling(rtt)).min(self.most) } else { 0 };
+        match usual.max(hastened).min(work.enough()) {
+            streams if streams < usual => Wanted::Fewer(streams),
+            streams if streams > usual => Wanted::More(streams),
+            _ => Wanted::Usual,
+        }
+    }
+}
+
+/// Streams whose first windows are what a path of the least rate has under way.
+fn filling(rtt: Duration) -> u16 {
+    whole((LEAST_RATE * rtt.as_secs_f64() / FIRST_WINDOW).floor())
+}
+
+/// An optimizer whose first decision is fitted to the work. All others are its own.
+pub(crate) struct Fitted {
+    inner: Box<dyn Optimizer>,
+    first: FirstStreams,
+    rtt: Duration,
+    /// Whether it has begun with more streams than usual, and nothing was observed yet.
+    hastened: bool,
+}
+
+impl Fitted {
+    /// `inner` begins with its own number unless `first` knows of a reason for fewer or more.
+    pub(crate) fn new(inner: Box<dyn Optimizer>, first: FirstStreams, rtt: Duration) -> Self {
+        Self { inner, first, rtt, hastened: false }
+    }
+
+    /// Whether the streams have less under way than their first windows: so many have not grown sooner, they only are in each other's way.
+    fn is_crowded(&self, observation: &Observation) -> bool {
+        let under_way = utility::arrived(observation) * self.rtt.as_secs_f64();
+        under_way < FIRST_WINDOW * f64::from(observation.applied.concurrency.network)
+    }
+
+    fn reason(&self, wanted: Wanted, streams: u16) -> String {
+        let begin = format!("start: {}", human_count(u64::from(streams), "stream"));
+        let Some(work) = self.first.work else { return begin };
+        let (items, bytes) = (human_count(work.items, "item"), human_bytes(work.bytes));
+        match wanted {
+            Wanted::More(_) => format!("{begin} for {items} of {bytes}: many grow sooner over {} ms", self.rtt.as_millis()),
+            Wanted::Usual | Wanted::Fewer(_) => format!("{begin} for {items} of {bytes}"),
+        }
+    }
+}
+
+impl Optimizer for Fitted {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn start(&mut self, policy: &Policy) -> Decision {
+        let own = self.inner.start(policy);
+        let wanted = self.first.wanted(self.rtt);
+        let streams = match wanted {
+            Wanted::Usual => return own,
+            Wanted::Fewer(streams) if streams >= own.concurrency.network => return own,
+            Wanted::Fewer(streams) | Wanted::More(streams) => streams.min(policy.limit.network).max(1),
+        };
+        self.hastened = matches!(wanted, Wanted::More(_));
+        let concurrency = policy.limit.map(|limit| streams.min(limit.max(1)));
+        Decision { concurrency, reason: self.reason(wanted, streams), ..own }
+    }
+
+    fn decide(&mut self, observation: &Observation) -> Result<Decision> {
+        if !std::mem::take(&mut self.hastened) || !self.is_crowded(observation) {
+            return self.inner.decide(observation);
+        }
+        let (applied, usual) = (&observation.applied, self.first.usual(self.rtt));
+        let concurrency = observation.policy.limit.map(|limit| usual.min(limit.max(1)));
+        let reason = format!("{} streams are more than fill the path: going on with {usual}", applied.concurrency.network);
+        Ok(Decision { concurrency, reason, ..applied.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::optimizer::PerStage;
+    use crate::optimizer::falcon::Falcon;
+
+    const LONG: Duration = Duration::from_millis(67);
+
+    fn work(items: u64, bytes: u64) -> Extent {
+        Extent { items, bytes, complete: true }
+    }
+
+    fn streams(work: Extent, rtt_ms: u64) -> u16 {
+        FirstStreams::AUTO.at_most(64).for_work(Some(work), PolicyName::Fair).over(Duration::from_millis(rtt_ms))
+    }
+
+    fn fair() -> Policy {
+        Policy::new(PolicyName::Fair, 64)
+    }
+
+    fn fitted(work: Extent) -> Fitted {
+        let first = FirstStreams::AUTO.at_most(64).for_work(Some(work), PolicyName::Fair);
+        Fitted::new(Box::new(Falcon::starting_at(first.over(LONG))), first, LONG)
+    }
+
+    #[test]
+    fn the_usual_number_grows_with_the_round_trip_time() {
+        let over = |rtt_ms| FirstStreams::AUTO.over(Duration::from_millis(rtt_ms));
+        assert_eq!([0, 4, 5, 99, 100, 300].map(over), [8, 8, 16, 16, 24, 24]);
+        assert_eq!(FirstStreams::AUTO_REQUESTS.at_most(40).over(Duration::from_secs(1)), 40);
+        assert_eq!(FirstStreams::always(0).over(LONG), 0);
+    }
+
+    #[test]
+    fn little_work_has_one_stream_whatever_the_path() {
+        for rtt_ms in [0, 20, 67, 300] {
+            assert_eq!(streams(work(1, 0), rtt_ms), 1);
+            assert_eq!(streams(work(1, 4 << 20), rtt_ms), 1);
+            assert_eq!(streams(work(32, 3 << 20), rtt_ms), 1);
+        }
+    }
+
+    #[test]
+    fn no_more_streams_than_have_something_to_do() {
+        assert_eq!(streams(work(1, 5 << 20), 67), 5);
+        assert_eq!(streams(work(3, 12 << 20), 67), 12);
+        assert_eq!(streams(work(400, 1 << 20), 0), 7, "small files take time each");
+        assert_eq!(streams(work(4000, 1 << 20), 0), 8);
+    }
+
+    #[test]
+    fn a_short_transfer_of_many_files_over_a_long_path_begins_with_more_than_usual() {
+        let files = work(863, 500_000_000);
+        // 20 ms at 100 Mbit/s are 17 first windows; 67 ms are more than there may be.
+        assert_eq!([1, 5, 20, 67, 200].map(|rtt_ms| streams(files, rtt_ms)), [8, 16, 17, 48, 48]);
+        assert_eq!(streams(work(200, 500_000_000), 67), 25);
+        assert_eq!(streams(work(30, 500_000_000), 67), 16);
+    }
+
+    #[test]
+    fn haste_is_for_short_transfers_of_a_known_length_alone() {
+        let first = FirstStreams::AUTO;
+        let over = |first: FirstStreams| first.over(LONG);
+        let unknown = Extent { complete: false, ..work(16_384, 1 << 20) };
+        assert_eq!(over(first.for_work(None, PolicyName::Fair)), 16);
+        assert_eq!(over(first.for_work(Some(unknown), PolicyName::Fair)), 16);
+        assert_eq!(over(first.for_work(Some(work(5000, Extent::SHORT + 1)), PolicyName::Fair)), 16);
+        let short = first.for_work(Some(work(863, 500_000_000)), PolicyName::High);
+        assert_eq!([over(short), over(short.without_haste()), over(short.at_most(20))], [48, 16, 20]);
+        assert_eq!(over(first.for_work(Some(work(863, 500_000_000)), PolicyName::Low)), 16);
+        assert_eq!(over(first.for_work(Some(work(1, 100)), PolicyName::Low)), 1);
+    }
+
+    #[test]
+    fn the_first_decision_fits_the_work_and_says_why() {
+        let one = fitted(work(1, 3_000_000)).start(&fair());
+        assert_eq!(one.concurrency, PerStage::all(1));
+        assert_eq!(one.reason, "start: 1 stream for 1 item of 3.0 MB");
+        let many = fitted(work(863, 500_000_000)).start(&fair());
+        assert_eq!(many.concurrency, PerStage::all(48));
+        assert_eq!(many.reason, "start: 48 streams for 863 items of 500 MB: many grow sooner over 67 ms");
+        let narrow = fitted(work(863, 500_000_000)).start(&Policy::new(PolicyName::Fair, 6));
+        assert_eq!(narrow.concurrency, PerStage::all(6));
+        let usual = fitted(work(863, 50 << 30)).start(&fair());
+        assert_eq!(usual, Falcon::starting_at(16).start(&fair()));
+    }
+
+    #[test]
+    fn from_the_first_observation_on_the_number_is_the_optimizers_and_no_stream_is_dropped_in_a_hurry() {
+        let mut fitted = fitted(work(863, 500_000_000));
+        let mut decision = fitted.start(&fair());
+        let mut trace = Vec::new();
+        for _ in 0..12 {
+            // Twelve streams fill the path of 1 Gbit/s.
+            let rate = 10e6 * f64::from(decision.concurrency.network.min(12));
+            decision = fitted.decide(&Observation::of_a_test(decision, rate, 64)).unwrap();
+            trace.push(decision.concurrency.network);
+        }
+        assert_eq!(trace[0], 44);
+        assert!(trace.windows(2).all(|pair| pair[1] <= pair[0] + 8), "{trace:?}");
+        assert!(trace[11] < 30, "{trace:?}");
+    }
+
+    #[test]
+    fn many_streams_on_a_path_that_few_fill_are_taken_back_at_once() {
+        let mut fitted = fitted(work(863, 500_000_000));
+        let first = fitted.start(&fair());
+        // 20 Mbit/s: 167 kB are under way in 67 ms, a fourth of 48 first windows.
+        let second = fitted.decide(&Observation::of_a_test(first, 2.5e6, 64)).unwrap();
+        assert_eq!(second.concurrency, PerStage::all(16));
+        assert_eq!(second.reason, "48 streams are more than fill the path: going on with 16");
+        let third = fitted.decide(&Observation::of_a_test(second, 2.5e6, 64)).unwrap();
+        assert!(third.reason.starts_with("16 streams ran instead of 52: going on from there"), "{}", third.reason);
+    }
+
+    #[test]
+    fn one_stream_is_not_the_last_word() {
+        let mut fitted = fitted(work(1, 4 << 20));
+        let first = fitted.start(&fair());
+        let next = fitted.decide(&Observation::of_a_test(first, 1e5, 64)).unwrap();
+        assert_eq!(next.concurrency.network, 2);
+    }
+}
