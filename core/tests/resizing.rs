@@ -7,7 +7,7 @@ use std::num::NonZeroU16;
 use std::path::Path;
 use std::time::Duration;
 
-use edt::optimizer::{PerStage, Policy};
+use edt::optimizer::{PerStage, Policy, SizeShare};
 use edt::options::SecretSource;
 use edt::server::Server;
 use edt::{Decision, Observation, Optimizer, Report, ServeOptions, Transfer, TransferOptions};
@@ -32,7 +32,12 @@ impl Jumpy {
         let concurrency = PerStage { read, network, write };
         let parallelism = if self.below(3) == 1 { 1 } else { u16::MAX };
         let pipelining = if self.below(3) == 1 { 2 } else { u16::MAX };
-        Decision { concurrency, parallelism, pipelining, reason: "jumping".to_owned() }
+        let shares = if self.below(2) == 1 { vec![] } else { [8, 18].map(|exponent| self.share(exponent)).to_vec() };
+        Decision { concurrency, parallelism, pipelining, shares, reason: "jumping".to_owned() }
+    }
+
+    fn share(&mut self, exponent: u8) -> SizeShare {
+        SizeShare { exponent, streams: self.below(4) - 1, parallelism: self.below(2) }
     }
 }
 

@@ -240,7 +240,7 @@ mod tests {
 
     use super::*;
     use crate::optimizer::Listed;
-    use crate::pipeline::sender::queue::{Cut, Next, Queue, SourceFile, Unit};
+    use crate::pipeline::sender::queue::{Cut, Next, Queue, SourceFile, Unit, Worker};
 
     const MIB: u64 = 1 << 20;
     const GIB: u64 = 1 << 30;
@@ -271,12 +271,13 @@ mod tests {
         }
         queue.complete();
         let parallelism = sharing.parallelism.unwrap_or(u16::MAX);
-        let cut = Cut { chunk: sharing.chunk, parallelism, concurrency: sharing.streams, one_by_one: sharing.one_by_one };
+        let (chunk, concurrency, one_by_one) = (sharing.chunk, sharing.streams, sharing.one_by_one);
+        let cut = Cut { chunk, least: TAIL_CHUNK, parallelism, concurrency, one_by_one };
         let mut flying: VecDeque<Arc<SourceFile>> = VecDeque::new();
         let (mut bytes, mut seen) = (0, Vec::new());
         loop {
             while flying.len() < usize::from(sharing.streams)
-                && let Next::Unit(Unit::Chunk(file, range)) = queue.take(cut, Duration::ZERO)
+                && let Next::Unit(Unit::Chunk(file, range)) = queue.take(&mut Worker::default(), cut, Duration::ZERO)
             {
                 bytes += range.end - range.start;
                 flying.push_back(file);

@@ -89,6 +89,8 @@ impl Density {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Cluster {
     pub(super) density: Density,
+    /// The power of two of the size of its smallest files.
+    pub(super) exponent: u8,
     pub(super) files: u64,
     pub(super) bytes: u64,
 }
@@ -123,7 +125,10 @@ pub(super) fn clusters(listed: &Listed, bandwidth: f64) -> Vec<Cluster> {
         let density = Density::of(class.bytes as f64 / class.files.max(1) as f64, bandwidth);
         match found.last_mut().filter(|cluster| cluster.density == density) {
             Some(cluster) => (cluster.files, cluster.bytes) = (cluster.files + class.files, cluster.bytes + class.bytes),
-            None => found.push(Cluster { density, files: class.files, bytes: class.bytes }),
+            None => {
+                let exponent = class.exponent;
+                found.push(Cluster { density, exponent, files: class.files, bytes: class.bytes });
+            }
         }
     }
     found
@@ -173,7 +178,7 @@ pub(super) fn most(policy: &Policy) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::optimizer::Decision;
+    use crate::optimizer::{Decision, exponent};
 
     const MB: u64 = 1_000_000;
 
@@ -210,7 +215,7 @@ mod tests {
     #[test]
     fn the_parameters_are_those_of_the_formulas() {
         let parameters = |files, size: u64, most| {
-            let cluster = Cluster { density: Density::Small, files, bytes: files * size };
+            let cluster = Cluster { density: Density::Small, exponent: 0, files, bytes: files * size };
             let Setting { concurrency, parallelism, pipelining } = cluster.parameters(&path(), most);
             (concurrency, parallelism, pipelining)
         };
@@ -220,7 +225,7 @@ mod tests {
         assert_eq!(parameters(50, 400 * MB, 64), (2, 3, 1), "10 MB take three buffers of 4 MiB");
         assert_eq!(parameters(50, 6 * MB, 64), (2, 2, 2), "and 6 MB two");
         let near = PathFacts::new(None);
-        let cluster = Cluster { density: Density::Large, files: 9, bytes: 9 * MB };
+        let cluster = Cluster { density: Density::Large, exponent: 0, files: 9, bytes: 9 * MB };
         assert_eq!(cluster.parameters(&near, 64), Setting::new(2, 1, 1));
     }
 
@@ -266,7 +271,7 @@ mod tests {
 
     #[test]
     fn the_nearest_cluster_is_the_one_whose_files_differ_least_by_a_factor() {
-        let of = |density, size| Cluster { density, files: 1, bytes: size };
+        let of = |density, size| Cluster { density, exponent: exponent(size), files: 1, bytes: size };
         let clusters = [of(Density::Small, MB), of(Density::Large, 100 * MB)];
         assert_eq!(nearest(&clusters, 9e6).map(|cluster| cluster.density), Some(Density::Small));
         assert_eq!(nearest(&clusters, 11e6).map(|cluster| cluster.density), Some(Density::Large));

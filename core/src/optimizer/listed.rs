@@ -22,6 +22,22 @@ pub struct SizeClass {
     pub bytes: u64,
 }
 
+/// The streams that are to be at files of some sizes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SizeShare {
+    /// Files of 2^`exponent` bytes and more belong to it, but for those of the next share. The first share has all that are smaller too.
+    pub exponent: u8,
+    /// How many streams; where there are more or fewer in all, as many of them as this is of all shares.
+    pub streams: u16,
+    /// Chunks of one file in flight at once, if a decision has no lower limit; `u16::MAX` for none.
+    pub parallelism: u16,
+}
+
+/// The power of two of a size in bytes, rounded down; 0 of nothing.
+pub(crate) fn exponent(size: u64) -> u8 {
+    u8::try_from(size.max(1).ilog2()).unwrap_or(u8::MAX)
+}
+
 impl Listed {
     /// All files.
     pub fn files(&self) -> u64 {
@@ -40,7 +56,7 @@ impl Listed {
 
     /// Counts a file.
     pub fn add(&mut self, size: u64) {
-        let exponent = u8::try_from(size.max(1).ilog2()).unwrap_or(u8::MAX);
+        let exponent = exponent(size);
         let at = self.classes.partition_point(|class| class.exponent < exponent);
         if self.classes.get(at).is_none_or(|class| class.exponent != exponent) {
             self.classes.insert(at, SizeClass { exponent, ..SizeClass::default() });

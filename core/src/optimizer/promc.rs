@@ -4,15 +4,13 @@
 //! favours small files, and each channel has the parallelism of its cluster. So small files do not pull down the rest, and the path is
 //! filled with as many streams as are allowed, whether they help or not.
 //!
-//! How this maps onto the engine, in which every stream takes whatever is next of all files: the clusters go at once by themselves, and a channel
-//! moves to another cluster whenever its own has nothing left, which ProMC does by comparing when the clusters will end. What remains of the
-//! shares is the number of streams, channels times parallelism over all clusters. One parallelism and one pipelining
-//! hold for all files: the largest that any cluster asks for, since parallelism means nothing to files of one chunk and pipelining little to
-//! large ones.
+//! How this maps onto the engine: there are as many streams as channels times parallelism over all clusters, each cluster has its share of
+//! them and its parallelism, and a stream moves to another cluster whenever its own has nothing left, which ProMC does by comparing when
+//! the clusters will end. One pipelining holds for all files, the largest that any cluster asks for, since it means little to large ones.
 
 use super::heuristic::{Cluster, Density, PathFacts, clusters, most};
 use super::setting::Setting;
-use super::{Decision, Observation, Optimizer, Policy, Setup};
+use super::{Decision, Observation, Optimizer, Policy, Setup, SizeShare};
 use crate::error::Result;
 
 /// The heuristic, for all clusters at once.
@@ -27,6 +25,16 @@ struct Share {
     cluster: Cluster,
     channels: u16,
     setting: Setting,
+}
+
+impl Share {
+    fn streams(&self) -> u16 {
+        self.channels.saturating_mul(self.setting.parallelism)
+    }
+
+    fn of_sizes(&self) -> SizeShare {
+        SizeShare { exponent: self.cluster.exponent, streams: self.streams(), parallelism: self.setting.parallelism }
+    }
 }
 
 impl ProMc {
@@ -94,7 +102,7 @@ impl Optimizer for ProMc {
         if shares.is_empty() {
             return Ok(self.start(policy));
         }
-        let streams = shares.iter().map(|share| share.channels.saturating_mul(share.setting.parallelism));
+        let streams = shares.iter().map(|share| share.streams());
         let streams = streams.fold(0, u16::saturating_add).min(policy.limit.network.max(1));
         let parallelism = shares.iter().map(|share| share.setting.parallelism).max().unwrap_or(1);
         let pipelining = shares.iter().map(|share| share.setting.pipelining).max().unwrap_or(1);
@@ -102,7 +110,8 @@ impl Optimizer for ProMc {
             shares.iter().map(|share| format!("{} for {} files", share.channels, share.cluster.density.name())).collect();
         let reason = format!("channels: {}; parallelism {parallelism}, pipelining {pipelining}", told.join(", "));
         let concurrency = policy.limit.map(|limit| streams.clamp(1, limit.max(1)));
-        Ok(Decision { concurrency, parallelism, pipelining, reason })
+        let of_sizes = if shares.len() > 1 { shares.iter().map(Share::of_sizes).collect() } else { Vec::new() };
+        Ok(Decision { concurrency, parallelism, pipelining, shares: of_sizes, reason })
     }
 }
 
@@ -121,7 +130,7 @@ mod tests {
     }
 
     fn cluster(density: Density, bytes: u64) -> Cluster {
-        Cluster { density, files: 10, bytes }
+        Cluster { density, exponent: 0, files: 10, bytes }
     }
 
     #[test]
@@ -152,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn every_channel_has_the_parallelism_of_its_cluster_and_the_files_share_the_largest_limits() {
+    fn every_cluster_has_its_streams_and_parallelism_and_the_files_share_the_largest_pipelining() {
         let mut optimizer = ProMc::new(&setup());
         let mut observation = Observation::of_a_test(Decision::uniform(8, ""), 100e6, 64);
         let mut listed = Listed { complete: true, ..Listed::default() };
@@ -164,6 +173,8 @@ mod tests {
         // Equal weights: 8 channels each, of 1 and of 3 streams, within the 16 that are allowed.
         assert_eq!((decision.concurrency.network, decision.parallelism, decision.pipelining), (16, 3, 10));
         assert_eq!(decision.reason, "channels: 8 for small files, 8 for huge files; parallelism 3, pipelining 10");
+        let share = |exponent, streams, parallelism| SizeShare { exponent, streams, parallelism };
+        assert_eq!(decision.shares, [share(19, 8, 1), share(29, 24, 3)], "from 2^19 bytes on, and from 2^29");
         observation.policy.limit.network = 64;
         assert_eq!(optimizer.decide(&observation).unwrap().concurrency.network, 64);
     }

@@ -104,7 +104,7 @@ impl Shared {
             }
             Direction::Download => Half::Sender(Arc::new(self.sender(start, files, &session.control.sender)?)),
         };
-        half.tune(&self.bounded_tune(start.tune));
+        half.tune(&self.bounded_tune(start.tune.clone()));
         let transfer = (start.direction == Direction::Upload).then_some((start.transfer, start.run));
         self.registry.set(session.session, half.clone(), transfer);
         let outcome = std::thread::scope(|scope| {

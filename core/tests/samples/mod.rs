@@ -149,7 +149,7 @@ fn start_from_memory_to_memory() -> Start {
 }
 
 fn tune() -> Tune {
-    Tune { read: Some(1), network: Some(2), write: Some(300), parallelism: None, pipelining: Some(5), limit_rate: None }
+    Tune { read: Some(1), network: Some(2), write: Some(300), parallelism: None, pipelining: Some(5), ..Tune::default() }
 }
 
 fn skipped() -> Vec<Skipped> {
@@ -217,6 +217,7 @@ fn meter_messages() -> Vec<(&'static str, Message)> {
     vec![
         ("meters", Message::Meters(meters.clone())),
         ("tune", Message::Tune(tune())),
+        ("tune-shares", Message::Tune(Tune { shares: Some(vec![(0, 1, u16::MAX), (20, 300, 4)]), ..Tune::default() })),
         ("meters-listed", Message::Meters(Meters { listed: Some(listed), ..meters })),
     ]
 }

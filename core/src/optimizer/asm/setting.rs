@@ -5,7 +5,7 @@
 //! has no limit, as in edt's other optimizers, the streams do not belong to files, and cc is their number. What other tools log as
 //! pipelining 0, one request at a time, is 1 here: edt's 0, a new stream after each chunk, is for a policy alone to ask for.
 
-use crate::optimizer::{Decision, PerStage, Policy};
+use crate::optimizer::{Decision, Policy};
 
 /// Stands for no limit of parallelism or pipelining.
 const NO_LIMIT: u16 = u16::MAX;
@@ -50,8 +50,8 @@ impl Setting {
     }
 
     pub(super) fn decision(self, reason: String) -> Decision {
-        let concurrency = PerStage::all(self.streams().max(1));
-        Decision { concurrency, parallelism: self.parallelism, pipelining: self.pipelining, reason }
+        let of_streams = Decision::uniform(self.streams().max(1), reason);
+        Decision { parallelism: self.parallelism, pipelining: self.pipelining, ..of_streams }
     }
 }
 
@@ -111,7 +111,7 @@ impl Bounds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::optimizer::PolicyName;
+    use crate::optimizer::{PerStage, PolicyName};
 
     fn setting(parallelism: u16, concurrency: u16, pipelining: u16) -> Setting {
         Setting { parallelism, concurrency, pipelining }

@@ -61,6 +61,8 @@ impl Class {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cluster {
     pub(super) class: Class,
+    /// The power of two of the size of its smallest files.
+    pub(super) exponent: u8,
     pub(super) files: u64,
     pub(super) bytes: u64,
 }
@@ -90,7 +92,7 @@ pub(super) fn partition(listed: &Listed, bdp: f64) -> Vec<Cluster> {
         let class = Class::of(size.bytes as f64 / size.files as f64, bdp);
         match clusters.last_mut().filter(|last| last.class == class) {
             Some(last) => (last.files, last.bytes) = (last.files + size.files, last.bytes + size.bytes),
-            None => clusters.push(Cluster { class, files: size.files, bytes: size.bytes }),
+            None => clusters.push(Cluster { class, exponent: size.exponent, files: size.files, bytes: size.bytes }),
         }
     }
     clusters
@@ -140,8 +142,9 @@ mod tests {
     #[test]
     fn the_heuristic_fills_the_path() {
         let policy = Policy::new(PolicyName::Fair, 64);
-        let heuristic =
-            |files: u64, size: u64| Cluster { class: Class::Tiny, files, bytes: files * size }.heuristic(&wide(), &policy);
+        let heuristic = |files: u64, size: u64| {
+            Cluster { class: Class::Tiny, exponent: 0, files, bytes: files * size }.heuristic(&wide(), &policy)
+        };
         // 50 MB are under way: 50 files of 1 MB.
         assert_eq!(heuristic(10_000, 1_000_000), Setting::new(50, 1, 50));
         assert_eq!(heuristic(7, 1_000_000), Setting::new(7, 1, 50));
@@ -149,14 +152,14 @@ mod tests {
         assert_eq!(heuristic(30, 3_000_000_000), Setting::new(2, 2, 1));
         assert_eq!(heuristic(1, 3_000_000_000), Setting::new(1, 2, 1));
         assert_eq!(heuristic(1_000_000, 100), Setting::new(64, 1, 100), "as the policy limits it");
-        let empty = Cluster { class: Class::Tiny, files: 9, bytes: 0 };
+        let empty = Cluster { class: Class::Tiny, exponent: 0, files: 9, bytes: 0 };
         assert_eq!(empty.heuristic(&wide(), &policy), Setting::new(9, 1, 100));
     }
 
     #[test]
     fn a_buffer_that_is_not_known_is_as_large_as_the_system_makes_it() {
         let path = Path { buffer: None, ..wide() };
-        let large = Cluster { class: Class::Large, files: 4, bytes: 1 << 40 };
+        let large = Cluster { class: Class::Large, exponent: 38, files: 4, bytes: 1 << 40 };
         assert_eq!(
             large.heuristic(&path, &Policy::new(PolicyName::Fair, 64)),
             Setting::new(2, 12, 1),

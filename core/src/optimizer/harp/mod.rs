@@ -8,11 +8,14 @@
 //!
 //! How this maps onto the engine, which sends chunks of all files over streams that stay open:
 //! - A channel moves one file at a time over as many connections as its parallelism. So there are as many streams as the sum of channels
-//!   times parallelism over all clusters, at most as the policy permits; reading and writing get as many workers.
-//! - Parallelism and pipelining hold for all files, so the largest that a cluster asks for is taken: small files are never cut, and large
-//!   ones seldom have to wait for answers. Pipelining counts chunks without an answer, at least one, where the paper counts commands ahead
-//!   of the one that is being answered, at least none.
-//! - All clusters run during the sample too, which so slows nothing down; each one's part is its share of the streams.
+//!   times parallelism over all clusters, at most as the policy permits; reading and writing get as many workers. Each cluster has its
+//!   channels' streams and its own parallelism; a stream that finds nothing left of its cluster goes to the others, and where the policy
+//!   permits fewer streams in all, each has its part of these. To services, where files are finished one by one, they are not divided.
+//! - Pipelining is that of a stream, which goes from file to file, so the largest that a cluster asks for is taken: large files seldom
+//!   have to wait for answers. It counts chunks without an answer, at least one, where the paper counts commands ahead of the one that is
+//!   being answered, at least none.
+//! - All clusters run during the sample too, which so slows nothing down. One throughput is measured for all, and each one's part is that
+//!   of its streams.
 //! - Until files are listed, of which the heuristic knows nothing, it begins with as many streams as `auto`. Listing goes on during the
 //!   transfer: whenever the number of a cluster's files has doubled since, its parameters and the channels of all are worked out anew.
 //! - Where no past transfer is similar, the heuristic stays, and online tuning follows what it makes of what becomes known of files and
@@ -219,9 +222,12 @@ impl Harp {
             format!("{name} {channels} x {} pipelining {}", setting.parallelism, setting.pipelining)
         });
         let reason = format!("{reason}: {}", words.collect::<Vec<_>>().join(", "));
+        let shares = self.clusters.values().map(|tuned| tuned.share(policy));
         Decision {
             parallelism: parallelism.min(policy.parallelism).max(1),
             pipelining: pipelining.min(policy.pipelining).max(1),
+            // Alone there is nothing to be shared.
+            shares: if self.clusters.len() > 1 { shares.collect() } else { Vec::new() },
             ..with_streams(streams, policy, reason)
         }
     }

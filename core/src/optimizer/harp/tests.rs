@@ -3,7 +3,7 @@
 use super::testing::{pass, past};
 use super::*;
 use crate::optimizer::guard::Guard;
-use crate::optimizer::{Listed, PerStage, PolicyName};
+use crate::optimizer::{Listed, PerStage, PolicyName, SizeShare};
 
 const DAY_S: f64 = 86_400.0;
 const MB: u64 = 1_000_000;
@@ -129,6 +129,12 @@ fn clusters_share_the_channels_by_what_they_need() {
     // 10 GB of 175 MB/s and 30 GB of 512.5 MB/s a channel are about as much time: 2.96 and 3.04 of the 6 channels, of which two ask for 2.
     assert_eq!(trace.seconds(20, |streams| 50e6 * streams), [(6, 2, 1); 20]);
     assert!(trace.decided.reason.ends_with("tiny 2 x 1 pipelining 1, large 2 x 2 pipelining 1"), "{}", trace.decided.reason);
+    let share = |exponent, streams, parallelism| SizeShare { exponent, streams, parallelism };
+    assert_eq!(
+        trace.decided.shares,
+        [share(19, 2, 1), share(31, 4, 2)],
+        "2^19 bytes are the first power below 1 MB, 2^31 below 3 GB"
+    );
 }
 
 // 4 ms are 24 files of 40 kB at 240 MB/s, 30 at 300 MB/s, and 50 at 500 MB/s.

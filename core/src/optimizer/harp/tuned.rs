@@ -8,8 +8,8 @@ use super::path::{Path, is_alike};
 use super::polynomial::{Measured, Point};
 use super::sampling::Interval;
 use super::similar::{Known, Task};
-use crate::optimizer::Policy;
 use crate::optimizer::setting::{Setting, whole};
+use crate::optimizer::{Policy, SizeShare};
 
 /// A cluster and its parameters.
 #[derive(Debug, Clone)]
@@ -96,6 +96,12 @@ impl Tuned {
     pub(super) fn streams(&self, policy: &Policy) -> u32 {
         let parallelism = self.chosen.setting.parallelism.min(policy.parallelism).max(1);
         u32::from(self.channels) * u32::from(parallelism)
+    }
+
+    /// The same for the sender, with its own parallelism.
+    pub(super) fn share(&self, policy: &Policy) -> SizeShare {
+        let streams = u16::try_from(self.streams(policy)).unwrap_or(u16::MAX);
+        SizeShare { exponent: self.cluster.exponent, streams, parallelism: self.chosen.limits.0.max(1) }
     }
 
     /// Its part of a monitor interval, by its share of the streams that were asked for: edt measures one throughput for all clusters.
@@ -198,7 +204,7 @@ mod tests {
     use crate::history::Past;
     use crate::optimizer::PolicyName;
 
-    const CLUSTER: Cluster = Cluster { class: Class::Tiny, files: 100, bytes: 100_000_000 };
+    const CLUSTER: Cluster = Cluster { class: Class::Tiny, exponent: 19, files: 100, bytes: 100_000_000 };
 
     fn path() -> Path {
         Path { bandwidth: 1.25e9, carried: 1.25e9, rtt_s: 0.04, buffer: Some(32e6) }

@@ -1,5 +1,6 @@
 //! The work of a sender: files to cut into chunks and packs of small items, largest first, filled while listing still runs.
 
+mod division;
 #[cfg(test)]
 mod tests;
 
@@ -16,13 +17,16 @@ use crate::error::Result;
 use crate::protocol::message::FileHeader;
 use crate::store::{Capabilities, Entry, Reader};
 
+pub(crate) use division::Worker;
+
 /// Files and packs that listing may be ahead of the streams: bounds memory whatever the number of files.
 const AHEAD: usize = 2048;
 
-const BLOCK: u64 = SLAB_SIZE as u64;
+/// What chunks begin at multiples of.
+pub(super) const BLOCK: u64 = SLAB_SIZE as u64;
 
-/// The least bytes of a chunk at the end of the work, where chunks are cut finer.
-const TAIL_CHUNK: u64 = 1 << 20;
+/// The least bytes of a chunk at the end of the work, where chunks are cut finer, unless streams are slow.
+pub(crate) const TAIL_CHUNK: u64 = 1 << 20;
 
 /// The least bytes of a part of a chunk that another worker takes over. Where files are read by requests, each such part is one more, and a
 /// connection that is closed before its time.
@@ -82,6 +86,8 @@ pub(crate) enum Next {
 pub(crate) struct Cut {
     /// Bytes of a chunk.
     pub(crate) chunk: u64,
+    /// The least bytes of one at the end of the work.
+    pub(crate) least: u64,
     /// Chunks of one file in flight.
     pub(crate) parallelism: u16,
     /// Workers that share what is left.
@@ -106,6 +112,7 @@ struct State {
     packs: VecDeque<Vec<PackItem>>,
     /// Those of them of which a part was handed out, or was at the receiver before.
     begun: BTreeSet<(u64, u32)>,
+    division: division::Division,
     bytes: u64,
     complete: bool,
     closed: bool,
@@ -119,6 +126,11 @@ struct Remaining {
 impl Remaining {
     fn bytes(&self) -> u64 {
         self.ranges.iter().map(|range| range.end - range.start).sum()
+    }
+
+    /// Whether another chunk of it may be in flight where so many may.
+    fn may_be_cut(&self, parallelism: u16) -> bool {
+        parallelism == u16::MAX || self.file.in_flight.load(Ordering::Relaxed) < parallelism
     }
 }
 
@@ -155,10 +167,11 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Takes a chunk of the largest file, or a pack, waiting at most `patience` for some.
-    pub(crate) fn take(&self, cut: Cut, patience: Duration) -> Next {
+    /// Takes a chunk of the largest file, or a pack, waiting at most `patience` for some; where workers are divided among files of
+    /// different sizes, of those that it is for the worker to be at.
+    pub(crate) fn take(&self, worker: &mut Worker, cut: Cut, patience: Duration) -> Next {
         let mut state = self.state.lock();
-        if let Some(unit) = state.take(cut) {
+        if let Some(unit) = state.take_for(worker, cut) {
             self.changed.notify_all();
             return Next::Unit(unit);
         }
@@ -167,7 +180,7 @@ impl Queue {
             self.changed.wait_for(&mut state, patience);
             self.idle.fetch_sub(1, Ordering::Relaxed);
         }
-        match state.take(cut) {
+        match state.take_for(worker, cut) {
             Some(unit) => {
                 self.changed.notify_all();
                 Next::Unit(unit)
@@ -179,7 +192,11 @@ impl Queue {
     /// What a worker keeps of the rest of its chunk: where others have nothing to do it gives half of it back, so that a slow stream does
     /// not have the end of the work for itself. Neither half has less than `least` bytes.
     pub(crate) fn share(&self, file: &Arc<SourceFile>, rest: Range<u64>, parallelism: u16, least: u64) -> Range<u64> {
-        if self.idle.load(Ordering::Relaxed) == 0 || file.in_flight.load(Ordering::Relaxed) >= parallelism {
+        if self.idle.load(Ordering::Relaxed) == 0 {
+            return rest;
+        }
+        let parallelism = parallelism.min(self.state.lock().division.parallelism(file.header.size));
+        if file.in_flight.load(Ordering::Relaxed) >= parallelism {
             return rest;
         }
         let middle = u64::midpoint(rest.start, rest.end).next_multiple_of(BLOCK);
@@ -252,9 +269,7 @@ impl State {
     }
 
     fn take(&mut self, cut: Cut) -> Option<Unit> {
-        let allowed = |remaining: &Remaining| {
-            cut.parallelism == u16::MAX || remaining.file.in_flight.load(Ordering::Relaxed) < cut.parallelism
-        };
+        let allowed = |remaining: &Remaining| remaining.may_be_cut(cut.parallelism);
         // At the end of the work chunks are better than packs: they can be cut finer, and are settled a round trip sooner.
         if self.complete
             && let Some(pack) = self.take_pack()
@@ -264,6 +279,11 @@ impl State {
         let begun = if cut.one_by_one { self.begun.iter().find(|key| self.files.get(key).is_some_and(allowed)) } else { None };
         let largest = || self.files.iter().rev().find(|(_, remaining)| allowed(remaining)).map(|(key, _)| key);
         let Some(key) = begun.or_else(largest).copied() else { return self.take_pack() };
+        self.take_chunk(key, cut)
+    }
+
+    /// A chunk of a file.
+    fn take_chunk(&mut self, key: (u64, u32), cut: Cut) -> Option<Unit> {
         let chunk = self.chunk(cut);
         let mut remaining = self.remove(key)?;
         let first = remaining.ranges.pop_front()?;
@@ -293,7 +313,7 @@ impl State {
             return cut.chunk;
         }
         let share = self.bytes / (2 * u64::from(cut.concurrency.max(1)));
-        cut.chunk.min(share.max(TAIL_CHUNK) / BLOCK * BLOCK)
+        cut.chunk.min(share.max(cut.least) / BLOCK * BLOCK)
     }
 }
 

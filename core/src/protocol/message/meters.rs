@@ -90,7 +90,7 @@ pub struct TcpMeters {
 }
 
 /// Sizes of stages; `None` leaves one as it is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
 pub struct Tune {
     /// Read workers.
@@ -111,4 +111,8 @@ pub struct Tune {
     /// Most bytes per second of the transfer besides [`super::SendOptions::limit_rate`], for a sender; 0 for none.
     #[n(5)]
     pub limit_rate: Option<u64>,
+    /// For a sender: exponent, streams and parallelism of each share of its workers, by the power of two of the size of files; empty where
+    /// they are not divided.
+    #[n(6)]
+    pub shares: Option<Vec<(u8, u16, u16)>>,
 }

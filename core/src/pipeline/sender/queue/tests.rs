@@ -10,7 +10,12 @@ fn file(number: u32, size: u64) -> Arc<SourceFile> {
 }
 
 fn cut(chunk: u64) -> Cut {
-    Cut { chunk, parallelism: u16::MAX, concurrency: 4, one_by_one: false }
+    Cut { chunk, least: TAIL_CHUNK, parallelism: u16::MAX, concurrency: 4, one_by_one: false }
+}
+
+/// What a worker gets that was at nothing.
+fn take(queue: &Queue, cut: Cut, patience: Duration) -> Next {
+    queue.take(&mut Worker::default(), cut, patience)
 }
 
 proptest! {
@@ -27,7 +32,7 @@ proptest! {
         queue.complete();
         let mut seen: Vec<Ranges> = sizes.iter().map(|_| Ranges::default()).collect();
         let (mut taken, mut lost) = (0, 0);
-        while let Next::Unit(Unit::Chunk(file, range)) = queue.take(cut(chunk), Duration::ZERO) {
+        while let Next::Unit(Unit::Chunk(file, range)) = take(&queue, cut(chunk), Duration::ZERO) {
             taken += 1;
             prop_assert_eq!(range.start % BLOCK, 0);
             if taken % lose_every == 0 && lost < 20 {
@@ -48,12 +53,47 @@ proptest! {
 }
 
 #[test]
+fn at_the_end_of_the_work_chunks_are_cut_finer_and_finer_down_to_the_least() {
+    let lengths = [TAIL_CHUNK, BLOCK].map(|least| {
+        let queue = Queue::default();
+        queue.add_file(file(1, 64 << 20), std::iter::once(0..64 << 20).collect());
+        let next = || match take(&queue, Cut { least, ..cut(16 << 20) }, Duration::ZERO) {
+            Next::Unit(Unit::Chunk(_, range)) => Some(range.end - range.start),
+            _ => None,
+        };
+        assert_eq!(next(), Some(16 << 20), "more may be listed");
+        queue.complete();
+        let lengths: Vec<u64> = std::iter::from_fn(next).collect();
+        assert_eq!(lengths[0], 6 << 20);
+        assert!(lengths.is_sorted_by(|one, next| one >= next), "{lengths:?}");
+        assert!(lengths[..lengths.len() - 1].iter().all(|length| *length >= least), "{lengths:?}");
+        lengths.len()
+    });
+    assert!(lengths[0] >= 16 && lengths[1] > lengths[0], "{lengths:?}");
+}
+
+#[test]
+fn few_files_keep_more_streams_busy_than_there_are_files() {
+    for sizes in [&[256u64 << 20][..], &[32 << 20; 8], &[40 << 20, 50 << 20, 60 << 20]] {
+        let queue = Queue::default();
+        for (number, size) in (1u32..).zip(sizes) {
+            queue.add_file(file(number, *size), std::iter::once(0..*size).collect());
+        }
+        queue.complete();
+        let wide = Cut { concurrency: 48, ..cut(16 << 20) };
+        let busy = (0..48).filter(|_| matches!(take(&queue, wide, Duration::ZERO), Next::Unit(_))).count();
+        assert_eq!(busy, 48, "{sizes:?}");
+        assert!(queue.left().unwrap() > 0);
+    }
+}
+
+#[test]
 fn the_largest_file_comes_first() {
     let queue = Queue::default();
     for (number, size) in [(1, 5 << 20), (2, 9 << 20), (3, 7 << 20)] {
         queue.add_file(file(number, size), std::iter::once(0..size).collect());
     }
-    let Next::Unit(Unit::Chunk(first, _)) = queue.take(cut(64 << 20), Duration::ZERO) else { panic!() };
+    let Next::Unit(Unit::Chunk(first, _)) = take(&queue, cut(64 << 20), Duration::ZERO) else { panic!() };
     assert_eq!(first.header.file, 2);
 }
 
@@ -62,7 +102,7 @@ fn packs_go_first_once_listing_has_ended() {
     let queue = Queue::default();
     queue.add_file(file(1, 9 << 20), std::iter::once(0..9 << 20).collect());
     (0..2).for_each(|_| assert!(queue.add_pack(Vec::new(), 0)));
-    let next = || queue.take(cut(1 << 20), Duration::ZERO);
+    let next = || take(&queue, cut(1 << 20), Duration::ZERO);
     assert!(matches!(next(), Next::Unit(Unit::Chunk(..))));
     queue.complete();
     assert!(matches!(
@@ -78,7 +118,7 @@ fn one_by_one_a_file_that_was_begun_goes_before_larger_ones() {
         for (number, size) in [(1, 40 << 20), (2, 48 << 20)] {
             queue.add_file(file(number, size), std::iter::once(0..size).collect());
         }
-        let next = || match queue.take(cut, Duration::ZERO) {
+        let next = || match take(&queue, cut, Duration::ZERO) {
             Next::Unit(Unit::Chunk(file, _)) => file.header.file,
             _ => panic!("there is work"),
         };
@@ -96,7 +136,7 @@ fn one_by_one_what_was_put_back_of_a_file_goes_before_what_is_left_of_others() {
     for (number, size) in [(1, 40 << 20), (2, 48 << 20)] {
         queue.add_file(file(number, size), std::iter::once(0..size).collect());
     }
-    let next = || match queue.take(Cut { one_by_one: true, ..cut(16 << 20) }, Duration::ZERO) {
+    let next = || match take(&queue, Cut { one_by_one: true, ..cut(16 << 20) }, Duration::ZERO) {
         Next::Unit(Unit::Chunk(file, range)) => (file, range),
         _ => panic!("there is work"),
     };
@@ -112,11 +152,11 @@ fn parallelism_bounds_the_chunks_of_one_file() {
     let queue = Queue::default();
     queue.add_file(file(1, 64 << 20), std::iter::once(0..64 << 20).collect());
     let cut = Cut { parallelism: 2, ..cut(1 << 20) };
-    assert!(matches!(queue.take(cut, Duration::ZERO), Next::Unit(_)));
-    let Next::Unit(Unit::Chunk(file, _)) = queue.take(cut, Duration::ZERO) else { panic!() };
-    assert!(matches!(queue.take(cut, Duration::ZERO), Next::Nothing));
+    assert!(matches!(take(&queue, cut, Duration::ZERO), Next::Unit(_)));
+    let Next::Unit(Unit::Chunk(file, _)) = take(&queue, cut, Duration::ZERO) else { panic!() };
+    assert!(matches!(take(&queue, cut, Duration::ZERO), Next::Nothing));
     file.in_flight.fetch_sub(1, Ordering::Relaxed);
-    assert!(matches!(queue.take(cut, Duration::ZERO), Next::Unit(_)));
+    assert!(matches!(take(&queue, cut, Duration::ZERO), Next::Unit(_)));
 }
 
 #[test]
@@ -127,7 +167,7 @@ fn half_of_what_is_left_goes_to_whoever_has_nothing_to_do() {
     let large = file(1, whole.end);
     assert_eq!(shared(&large, &whole), whole, "nobody waits");
     std::thread::scope(|scope| {
-        let idle = scope.spawn(|| queue.take(cut(64 << 20), Duration::from_secs(20)));
+        let idle = scope.spawn(|| take(&queue, cut(64 << 20), Duration::from_secs(20)));
         while queue.idle.load(Ordering::Relaxed) == 0 {
             std::thread::yield_now();
         }
@@ -150,5 +190,5 @@ fn without_parallelism_a_file_is_one_chunk() {
     queue.add_file(file(1, 64 << 20), std::iter::once(0..64 << 20).collect());
     queue.complete();
     let cut = Cut { parallelism: 1, ..cut(1 << 20) };
-    assert!(matches!(queue.take(cut, Duration::ZERO), Next::Unit(Unit::Chunk(_, range)) if range == (0..64 << 20)));
+    assert!(matches!(take(&queue, cut, Duration::ZERO), Next::Unit(Unit::Chunk(_, range)) if range == (0..64 << 20)));
 }
