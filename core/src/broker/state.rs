@@ -108,9 +108,10 @@ impl State {
             table.write(slot, record)?;
             Ok(share)
         })?;
-        match asked {
-            Some(share) => self.share = share,
-            None => tracing::debug!("the shares of the host's transfers could not be looked up now"),
+        if let Some(share) = asked {
+            self.share = share;
+        } else {
+            tracing::debug!("the shares of the host's transfers could not be looked up now");
         }
         Ok(())
     }
