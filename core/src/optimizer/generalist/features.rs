@@ -84,17 +84,17 @@ impl Features {
     /// The inputs for an interval whose rate and streams are positive; `target` is what the policy asked for last, as a logarithm.
     pub(super) fn vector(&mut self, seen: Seen, target: f64, policy: &Policy) -> &[f32; INPUTS] {
         let price = policy.k.ln();
-        let lost = seen.loss.unwrap_or(0.0);
+        let loss = seen.loss.unwrap_or(0.0);
         let (rate, streams) = (seen.rate.ln(), seen.streams.ln());
         let share = rate - streams;
-        let worth = (-price * seen.streams).exp() - policy.loss_weight * lost;
+        let worth = (-price * seen.streams).exp() - policy.loss_weight * loss;
         let utility = rate + worth.max(LEAST_WORTH).ln();
-        let loss = (lost + LEAST_LOSS).ln();
+        let logarithm = (loss + LEAST_LOSS).ln();
         if self.is_new() {
             (self.rate, self.streams, self.level, self.usual) = (rate, streams, share, seen.streams);
         }
         self.remember(rate, share, streams, utility);
-        self.least_loss = loss.min(self.least_loss + AGEING);
+        self.least_loss = logarithm.min(self.least_loss + AGEING);
         self.quiet = if seen.streams > RISE * self.usual { 0.0 } else { self.quiet + 1.0 };
         let inputs = [
             rate - self.most_rate,
@@ -103,14 +103,14 @@ impl Features {
             streams - self.streams,
             share - self.most_share,
             price * seen.streams,
-            (1000.0 * lost).ln_1p() / 3.0,
+            (1000.0 * loss).ln_1p() / 3.0,
             if self.is_new() { 1.0 } else { 0.0 },
             utility - self.most_utility,
             streams - self.best_streams,
             self.most_rate - self.most_share - streams,
             (price / fair_price()).ln(),
             target - streams,
-            (loss - self.least_loss) / 3.0,
+            (logarithm - self.least_loss) / 3.0,
             share - self.level,
             self.quiet.ln_1p() / 3.0,
             if seen.loss.is_some() { 1.0 } else { 0.0 },
