@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import edt
+from edt._progress import watching
 
 
 def endless(target: Path) -> edt.Transfer:
@@ -37,6 +38,27 @@ def test_samples_are_typed_down_to_the_stage(tree: Path, target: Path) -> None:
     assert isinstance(sample.throughput, edt.PerStage)
     assert isinstance(sample.totals, edt.Totals)
     assert sample.buffers.sender <= sample.buffers.sender_capacity
+
+
+def test_a_bar_shows_why_there_are_as_many_streams_as_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    stages = edt.PerStage.all(4.0)
+    totals = edt.Totals(0, 0, 0, 0, 0, 0, 0, 0, 0, 50, 0, 1.0)
+    sampled = edt.Sampled(
+        1.0, stages.map(lambda _: 1e6), stages, stages, edt.Buffers(0, 0, 0, 0), None, None, totals, None
+    )
+    with watching(True) as show:
+        show(edt.Planned(1, 100, True))
+        show(edt.Tuned(0.5, edt.Decision.uniform(4, reason="testing 4 around 3")))
+        show(sampled)
+        show(edt.Finished(totals))
+    assert "8 Mbit/s, streams 4/4/4 (testing 4 around 3)" in capsys.readouterr().err
+
+
+def test_the_report_explains_what_limited(target: Path) -> None:
+    report = edt.copy("zero:1x12MB", target, limit_rate="4MB")
+    assert report.explanation is not None and report.explanation.startswith("held to --limit-rate; ")
+    assert f"how it went: {report.explanation}" in report.summary
+    assert edt.copy("zero:1x1kB", target).explanation is None
 
 
 def test_leaving_the_loop_cancels(target: Path) -> None:

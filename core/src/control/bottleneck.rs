@@ -19,12 +19,34 @@ const MOSTLY: f64 = 0.4;
 const LOSSY: f64 = 0.01;
 
 /// The stage that limits during an interval: the one whose workers are clearly the busiest, or else the one that the buffers
-/// point at. `None` if nothing moves or nothing stands out.
+/// point at, if its workers are as busy as any, or else storage that holds streams up. `None` if nothing moves or nothing stands out.
 pub(super) fn of(rates: &Rates, buffers: &Buffers) -> Option<Stage> {
     if rates.throughput.network <= 0.0 && rates.throughput.write <= 0.0 {
         return None;
     }
-    busiest(&rates.busy).or_else(|| from_buffers(buffers))
+    let busy = &rates.busy;
+    // Where streams also read and write, no buffer fills up, whatever limits.
+    let pointed = || from_buffers(buffers).filter(|stage| of_stage(busy, *stage) + AHEAD >= most(busy));
+    busiest(busy).or_else(pointed).or_else(|| held_up(busy))
+}
+
+/// Writing, where streams are as busy as it is and reading is not: a stream that waits for the receiver to take more counts as busy, but a
+/// writer that waits for streams does not.
+fn held_up(busy: &PerStage<f64>) -> Option<Stage> {
+    let writes = busy.write >= BUSY && busy.write + AHEAD >= busy.network;
+    (writes && busy.read + AHEAD < most(busy)).then_some(Stage::Write)
+}
+
+fn of_stage(busy: &PerStage<f64>, stage: Stage) -> f64 {
+    match stage {
+        Stage::Read => busy.read,
+        Stage::Network => busy.network,
+        Stage::Write => busy.write,
+    }
+}
+
+fn most(busy: &PerStage<f64>) -> f64 {
+    busy.read.max(busy.network).max(busy.write)
 }
 
 fn busiest(busy: &PerStage<f64>) -> Option<Stage> {
@@ -201,6 +223,14 @@ mod tests {
         assert_eq!(of(&alike, &buffers(5, 90)), Some(Stage::Network));
         assert_eq!(of(&alike, &buffers(5, 5)), Some(Stage::Write));
         assert_eq!(of(&alike, &Buffers::default()), None);
+    }
+
+    #[test]
+    fn storage_that_holds_streams_up_limits_where_these_write_and_leave_the_buffers_empty() {
+        assert_eq!(of(&rates(0.0, 1.0, 1.0), &buffers(99, 99)), Some(Stage::Write));
+        assert_eq!(of(&rates(0.02, 0.99, 0.9), &Buffers::default()), Some(Stage::Write));
+        assert_eq!(of(&rates(0.4, 0.4, 0.4), &Buffers::default()), None);
+        assert_eq!(of(&rates(0.9, 0.8, 0.8), &Buffers::default()), None);
     }
 
     #[test]

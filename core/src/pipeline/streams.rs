@@ -38,10 +38,10 @@ impl Streams {
         u16::try_from(self.live.lock().len()).unwrap_or(u16::MAX)
     }
 
-    /// Whether this stream is beyond the target: the oldest ones stay.
+    /// Whether this stream is beyond the target: the oldest ones stay. None is before there is a target, which a stream may overtake.
     pub(crate) fn is_surplus(&self, number: u16) -> bool {
         let target = usize::from(self.target());
-        self.live.lock().iter().position(|live| live.number == number).is_none_or(|place| place >= target)
+        target > 0 && self.live.lock().iter().position(|live| live.number == number).is_none_or(|place| place >= target)
     }
 
     /// Runs a stream on its own thread until `body` returns.
@@ -93,5 +93,21 @@ impl Streams {
         for thread in threads {
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_streams_stay_and_all_of_them_before_it_is_said_how_many() {
+        let streams = Streams::default();
+        streams.live.lock().extend([1, 2, 3].map(|number| Live { number, breaker: std::sync::Arc::new(|| {}) }));
+        let surplus = || [1, 2, 3].map(|number| streams.is_surplus(number));
+        assert_eq!(surplus(), [false; 3]);
+        streams.set_target(2);
+        assert_eq!(surplus(), [false, false, true]);
+        assert!(streams.is_surplus(4), "it has ended");
     }
 }
