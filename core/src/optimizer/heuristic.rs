@@ -125,10 +125,7 @@ pub(super) fn clusters(listed: &Listed, bandwidth: f64) -> Vec<Cluster> {
         let density = Density::of(class.bytes as f64 / class.files.max(1) as f64, bandwidth);
         match found.last_mut().filter(|cluster| cluster.density == density) {
             Some(cluster) => (cluster.files, cluster.bytes) = (cluster.files + class.files, cluster.bytes + class.bytes),
-            None => {
-                let exponent = class.exponent;
-                found.push(Cluster { density, exponent, files: class.files, bytes: class.bytes });
-            }
+            None => found.push(Cluster { density, exponent: class.exponent, files: class.files, bytes: class.bytes }),
         }
     }
     found

@@ -102,7 +102,7 @@ impl Optimizer for ProMc {
         if shares.is_empty() {
             return Ok(self.start(policy));
         }
-        let streams = shares.iter().map(|share| share.streams());
+        let streams = shares.iter().map(Share::streams);
         let streams = streams.fold(0, u16::saturating_add).min(policy.limit.network.max(1));
         let parallelism = shares.iter().map(|share| share.setting.parallelism).max().unwrap_or(1);
         let pipelining = shares.iter().map(|share| share.setting.pipelining).max().unwrap_or(1);
