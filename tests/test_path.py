@@ -141,7 +141,7 @@ def test_edt_copies_a_tree_over_a_path(
 
 
 @pytest.mark.parametrize(
-    ("task", "round_trips"), [("stat", 3), ("upload", 4), ("download", 6)], ids=["stat", "upload", "download"]
+    ("task", "round_trips"), [("stat", 3), ("upload", 4), ("download", 5)], ids=["stat", "upload", "download"]
 )
 def test_a_session_takes_few_round_trips(
     task: str, round_trips: int, emulated_path: Start, edt: Edt, scratch: Path
