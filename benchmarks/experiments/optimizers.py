@@ -42,11 +42,12 @@ FEW = {"falcon-printed": 4, "hill-climb": 6, "pcp": 6, "single-chunk": 4}
 """Those that stay with fewer for most of the time."""
 STEPS = 8
 """Data are sized in so many steps up to what the whole path moves, so that many copies are of the same."""
-HISTORY = (2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32)
+HISTORY = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
 """Streams of the transfers that are made to be learned from, with light traffic, as HARP's were."""
 PASSES = 3
 """How often each of them is made."""
-HISTORY_S = 1.5
+HISTORY_S = 3.0
+"""How long each of them takes at the path's rate: with fewer files than streams there is nothing to learn."""
 MOST_CHANNELS = ("--max-streams", "10")
 """What the papers allow ProMC, which always takes all that it is allowed."""
 REGRET_S = 15.0
