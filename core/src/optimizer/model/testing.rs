@@ -169,9 +169,9 @@ impl Transfer {
     }
 }
 
-/// Transfers by the model that share a path, of which each begins and may end at some interval: the goodputs of all between two changes,
-/// from ten intervals after the first, and the streams of all together, as a multiple of those that fill the path.
-pub(super) fn together(path: &Path, spans: &[(u32, u32)], intervals: u32, seed: u64) -> Vec<(Vec<f64>, f64)> {
+/// Transfers by the model that share a path, of which each begins and may end at some interval: Jain's index of their goodputs between
+/// two changes, from ten intervals after the first, and the streams of all together, as a multiple of those that fill the path.
+pub(super) fn together(path: &Path, spans: &[(u32, u32)], intervals: u32, seed: u64) -> Vec<(f64, f64)> {
     let mut transfers: Vec<Transfer> = (0..).zip(spans).map(|(at, _)| Transfer::new(model(), 64, seed + 100 * at)).collect();
     let mut changes: Vec<u32> = spans.iter().flat_map(|span| [span.0, span.1]).filter(|at| *at < intervals).collect();
     changes.sort_unstable();
@@ -190,13 +190,13 @@ pub(super) fn together(path: &Path, spans: &[(u32, u32)], intervals: u32, seed: 
             streams += if interval >= from + 10 { all * path.stream / path.capacity } else { 0.0 };
         }
         goodputs.retain(|goodput| *goodput > 0.0);
-        found.push((goodputs, streams / f64::from((to - from).saturating_sub(10).max(1))));
+        found.push((jain(&goodputs), streams / f64::from((to - from).saturating_sub(10).max(1))));
     }
     found
 }
 
 /// Jain's index of fairness: 1 where all get the same.
-pub(super) fn jain(goodputs: &[f64]) -> f64 {
+fn jain(goodputs: &[f64]) -> f64 {
     let squares: f64 = goodputs.iter().map(|goodput| goodput * goodput).sum();
     goodputs.iter().sum::<f64>().powi(2) / (goodputs.len() as f64 * squares)
 }
