@@ -122,7 +122,7 @@ mod tests {
     fn after_a_pause_no_more_than_a_burst_goes_at_once() {
         let (limiter, begin) = (Limiter::new(Some(1000.0)), Instant::now());
         limiter.book(10, begin);
-        let now = begin + Duration::from_secs(60);
+        let now = begin + Duration::from_mins(1);
         assert!(limiter.wait(limiter.book(50, now), now).is_none());
         limiter.book(100, now);
         let seconds = waits(&limiter, limiter.book(1, now), now);
