@@ -282,3 +282,16 @@ fn a_sound_fixed_setting_is_left_alone() {
     let run = drive(&mut guard, 100, |interval, n| linear(n, 16) * if interval % 7 == 3 { 0.7 } else { 1.0 });
     assert!(run.iter().all(|(decision, _)| decision.concurrency.network == 8 && decision.reason == "fixed at 8"));
 }
+
+#[test]
+fn a_path_that_loses_so_much_that_every_utility_is_below_zero_is_no_harm() {
+    let mut guard = scripted(|interval| uniform(if interval < 10 { 8 } else { 6 }));
+    let limits = policy(64);
+    let mut decision = guard.start(&limits);
+    for interval in 1..60_u32 {
+        let lossy = Observation { loss: Some(0.12), ..observed(&decision, linear(decision.concurrency.network, 64), limits) };
+        decision = guard.decide(&lossy).unwrap();
+        let wanted = if interval < 10 { 8 } else { 6 };
+        assert_eq!(decision.concurrency.network, wanted, "interval {interval}: {}", decision.reason);
+    }
+}

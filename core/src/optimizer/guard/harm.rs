@@ -72,8 +72,9 @@ impl Harm {
             self.learn(observation, now);
             return Verdict::Fine;
         };
-        best.utility *= AGEING;
-        let poor = now < POOR * best.utility;
+        // Where much is lost the utility is below zero.
+        best.utility -= (1.0 - AGEING) * best.utility.abs();
+        let poor = now < best.utility - (1.0 - POOR) * best.utility.abs();
         let there = is_near(observation.applied.concurrency.network, best.decision.concurrency.network);
         match self.state {
             State::Recheck(tries) if !there && tries < ARRIVAL => self.bring_back(State::Recheck(tries + 1)),
