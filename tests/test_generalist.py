@@ -18,9 +18,9 @@ import safetensors.torch
 import torch
 
 from edt.training.generalist import Assessment, Options, Pilot, Policy, assess, load, save, train
-from edt.training.generalist.assess import HELD_OUT, Score, Together
+from edt.training.generalist.assess import Score, Together
 from edt.training.generalist.files import POLICY, RECORD, REPORT, record
-from edt.training.generalist.paths import Dice, draw
+from edt.training.generalist.paths import HELD_OUT, Dice, draw
 from edt.training.generalist.simulator import Simulator
 from edt.training.generalist.structures import alone, plain
 
@@ -141,10 +141,16 @@ def test_gradients_reach_the_policy_through_simulator_and_observations() -> None
         assert parameter.grad is not None and bool(parameter.grad.abs().sum() > 0), name
 
 
-def test_held_out_paths_are_none_that_are_trained_on() -> None:
-    first, _ = draw(Dice(HELD_OUT), 50, 0, 60)
-    trained, _ = draw(Dice(1_000_003), 50, 0, 60)
-    assert not torch.equal(first.knee, trained.knee)
+def test_no_training_takes_the_seed_of_a_held_out_path() -> None:
+    # A training of more episodes comes nearer.
+    for last in (replace(QUICK, seed=998), replace(QUICK, seed=997, episodes=999_000)):
+        last.validate()
+        assert last.episode_seed(last.episodes - 1) < HELD_OUT
+    for beyond in (replace(QUICK, seed=999), replace(QUICK, seed=998, episodes=1_000_000), replace(QUICK, seed=-1)):
+        with pytest.raises(ValueError, match="held out"):
+            beyond.validate()
+    with pytest.raises(ValueError, match="held out"):
+        train(replace(QUICK, seed=999))
 
 
 def command(*words: str) -> subprocess.CompletedProcess[str]:

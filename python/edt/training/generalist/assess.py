@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 import torch
 from torch import Tensor
 
-from edt.training.generalist.paths import TEAM, Dice, draw
+from edt.training.generalist.paths import HELD_OUT, TEAM, Dice, draw
 from edt.training.generalist.policy import Pilot, Policy
 from edt.training.generalist.simulator import WORST, Observed, Simulator
 from edt.training.generalist.structures import (
@@ -27,8 +27,6 @@ from edt.training.generalist.structures import (
     under_law,
 )
 
-HELD_OUT = 10**9
-"""Seed of paths that are not trained on: training takes those below."""
 COPIES = 256
 SETTLED = 10
 """Intervals after which streams beyond the best count as too many."""

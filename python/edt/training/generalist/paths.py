@@ -23,6 +23,8 @@ FAIR_PRICE = math.log(1.02)
 """ln K of the policy `fair` [Falcon eq. 4]."""
 FIRST = (1, 4, 4, 4, 8, 8, 12, 16, 24, 40)
 """Streams that agents begin with."""
+HELD_OUT = 10**9
+"""Seed of paths that are not trained on: training takes those below."""
 
 
 class Dice:

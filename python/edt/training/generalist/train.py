@@ -10,9 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from edt.training.generalist.paths import Dice, Members, draw
+from edt.training.generalist.paths import HELD_OUT, Dice, Members, draw
 from edt.training.generalist.policy import Pilot, Policy
 from edt.training.generalist.simulator import WORST, Simulator, Truth
+
+STRIDE = 1_000_003
+"""Seeds of episodes from one seed of a training to the next."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +49,13 @@ class Options:
         """A ValueError names what cannot be used."""
         if min(self.episodes, self.singles, self.intervals, self.window) < 1 or self.teams < 0:
             raise ValueError("episodes, paths with one agent, intervals and windows must be at least 1")
+        most = (HELD_OUT - self.episodes) // STRIDE - 1
+        if not 0 <= self.seed <= most:
+            raise ValueError(f"the seed must be from 0 to {most}: beyond are paths that are held out")
+
+    def episode_seed(self, episode: int) -> int:
+        """Seed of the paths of an episode, below those that are held out."""
+        return STRIDE * (self.seed + 1) + episode
 
 
 @dataclass(frozen=True)
@@ -93,7 +103,7 @@ def train(options: Options | None = None, progress: Callable[[Point], None] | No
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, updates, eta_min=options.learning_rate / 50)
     begin = time.process_time()
     for episode in range(options.episodes):
-        reward, utility = run(trained, Dice(1_000_003 * (options.seed + 1) + episode), optimizer, schedule)
+        reward, utility = run(trained, Dice(options.episode_seed(episode)), optimizer, schedule)
         trained.curve.append(Point(episode + 1, time.process_time() - begin, reward, utility))
         if progress:
             progress(trained.curve[-1])
