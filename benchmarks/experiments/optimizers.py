@@ -46,7 +46,7 @@ HISTORY = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
 """Streams of the transfers that are made to be learned from, with light traffic, as HARP's were."""
 PASSES = 3
 """How often each of them is made."""
-HISTORY_S = 3.0
+HISTORY_S = 2.4
 """How long each of them takes at the path's rate: with fewer files than streams there is nothing to learn."""
 MOST_CHANNELS = ("--max-streams", "10")
 """What the papers allow ProMC, which always takes all that it is allowed."""
