@@ -259,10 +259,36 @@ fn a_rate_that_others_of_the_host_lower_is_no_collapse_and_no_harm() {
             let (rate, held_back) = if interval < 4 { (free, false) } else { (0.2 * free, held_back) };
             let observation = Observation { held_back, ..observed(&decision, rate, policy(64)) };
             decision = guard.decide(&observation).expect("what is guarded answers");
-            decision.reason != "scripted"
+            decision.reason.starts_with("guard: ")
         })
     };
     assert!(guarded(false) && !guarded(true));
+}
+
+#[test]
+fn falcon_takes_no_interval_that_the_host_held_back_for_a_test() {
+    let mut guard = Guard::new(Box::new(Falcon::starting_at(30)));
+    let mut decision = guard.start(&policy(64));
+    for _ in 0..60 {
+        let observation = Observation { held_back: true, ..observed(&decision, 4.0 * STREAM, policy(64)) };
+        decision = guard.decide(&observation).unwrap();
+        assert_eq!(decision.concurrency.network, 30, "{}", decision.reason);
+    }
+}
+
+#[test]
+fn loss_that_streams_do_not_cause_is_no_harm() {
+    for base in [0.03, 0.05, 0.10, 0.15] {
+        let mut guard = scripted(|interval| uniform(if interval < 5 { 8 } else { 28 }));
+        let limits = policy(64);
+        let mut decision = guard.start(&limits);
+        for _ in 0..60 {
+            let rate = linear(decision.concurrency.network, 40);
+            let lossy = Observation { loss: Some(base), ..observed(&decision, rate, limits) };
+            decision = guard.decide(&lossy).unwrap();
+        }
+        assert_eq!(decision.concurrency.network, 28, "loss of {base}: {}", decision.reason);
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::broker::{Member, Use};
 use crate::error::{Error, Result};
-use crate::event::{Event, EventSender, Sampled, Stage, Totals, Tuned};
+use crate::event::{Event, EventSender, Sampled, Totals, Tuned};
 use crate::history::{Judged, Recorder};
 use crate::metrics::{Rates, Sample, sampler};
 use crate::optimizer::guard::is_nearly_done;
@@ -15,6 +15,7 @@ use crate::optimizer::{Decision, Listed, Optimizer, Policy};
 
 mod bottleneck;
 mod clock;
+mod interventions;
 #[cfg(test)]
 mod tests;
 mod thinned;
@@ -27,6 +28,7 @@ pub use bottleneck::Limited;
 pub(crate) use bottleneck::remedy;
 
 use bottleneck::Tally;
+use interventions::Interventions;
 use thinned::Thinned;
 use tuner::Tuner;
 
@@ -40,7 +42,7 @@ const INTERVAL_TRIPS: u32 = 10;
 const INTERVAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
 
 /// By what part of itself the shortest round trip is taken to be longer with each sample, for paths change.
-const LONGER: f64 = 0.005;
+const LONGER: f64 = 0.000_5;
 
 /// Longest allowance for new streams to find their window.
 const RAMP: Duration = Duration::from_secs(1);
@@ -91,14 +93,12 @@ pub struct Outcome {
     pub timeline: Vec<Sampled>,
     /// Every decision, thinned likewise.
     pub decisions: Vec<Tuned>,
-    /// The stage that limited most of the time, if one did.
-    pub bottleneck: Option<Stage>,
-    /// For how long which stage limited.
+    /// How often the guard decided instead of the optimizer.
+    pub interventions: u32,
+    /// For how long what limited.
     pub limited: Limited,
-    /// What would help beyond the remedy of the bottleneck, for people.
+    /// What would help beyond the remedy of the bottleneck, for people; of several sessions of the one that was longer than all before it.
     pub advice: Vec<String>,
-    /// The bytes per second that all transfers of the host may move together, if they are what limited most of the time.
-    pub host_rate: Option<f64>,
     /// Why the tuning ended before the transfer, if it did.
     pub tuning_error: Option<Error>,
     /// The files to be sent, by size, as far as they were listed; of several sessions those of the one that had most.
@@ -110,12 +110,11 @@ impl Outcome {
     pub fn extend(&mut self, later: Self) {
         self.timeline.extend(later.timeline);
         self.decisions.extend(later.decisions);
-        self.bottleneck = later.bottleneck.or(self.bottleneck);
-        self.limited.add(later.limited);
-        if !later.advice.is_empty() {
+        self.interventions += later.interventions;
+        if later.limited.all > self.limited.all {
             self.advice = later.advice;
         }
-        self.host_rate = later.host_rate.or(self.host_rate);
+        self.limited.add(later.limited);
         self.tuning_error = self.tuning_error.take().or(later.tuning_error);
         // What an earlier session has sent is not listed again: with files of one before, those of a later one are not all.
         if later.listed.files() > self.listed.files() {
@@ -138,6 +137,7 @@ pub fn run(plant: &mut dyn Plant, optimizer: Box<dyn Optimizer>, settings: Setti
         clock,
         timeline: Thinned::new(),
         decisions: Thinned::new(),
+        interventions: Interventions::default(),
         tally: Tally::default(),
         shown: first.clone(),
         shown_at: clock.now(),
@@ -157,6 +157,7 @@ struct Controller<'a> {
     clock: &'a dyn Clock,
     timeline: Thinned<Sampled>,
     decisions: Thinned<Tuned>,
+    interventions: Interventions,
     tally: Tally,
     /// The sample up to which the watcher knows.
     shown: Option<Sample>,
@@ -274,7 +275,7 @@ impl Controller<'_> {
         // The end of the work says nothing about a setting: whatever runs then runs dry.
         let nearly_done = is_nearly_done(&observation);
         let judged = if nearly_done || observation.held_back { Judged::No } else { Judged::Yes };
-        self.tally.hold_back(host_rate);
+        self.tally.hold_back(host_rate, observation.interval);
         self.record(before, after, judged);
         // What the others of this host leave is the limit of the next decision, and of the last one where there is none any more.
         observation.policy = self.settings.member.ask(&self.settings.policy, Some(used));
@@ -303,6 +304,7 @@ impl Controller<'_> {
         let tuned = Tuned { elapsed_s: self.clock.now().as_secs_f64(), decision };
         self.settings.recorder.decision(&tuned, self.tuner.error.as_ref().map(Error::kind));
         self.settings.events.send(Event::Tuned(tuned.clone()));
+        self.interventions.follow(&tuned.decision.reason);
         self.decisions.push(tuned);
     }
 
@@ -358,10 +360,9 @@ impl Controller<'_> {
         Outcome {
             timeline: self.timeline.into_vec(),
             decisions: self.decisions.into_vec(),
-            bottleneck: self.tally.bottleneck(),
+            interventions: self.interventions.count,
             limited: self.tally.time,
             advice: self.tally.advice(&self.settings.policy),
-            host_rate: self.tally.host_rate(),
             tuning_error: self.tuner.error,
             listed: self.shown.map(|sample| sample.listed).unwrap_or_default(),
         }

@@ -36,7 +36,7 @@ impl Guard {
     }
 
     fn judge(&mut self, observation: &Observation, proposed: Decision) -> Decision {
-        if observation.held_back || is_nearly_done(observation) || !utility::of(observation).is_finite() {
+        if is_nearly_done(observation) || !utility::of(observation).is_finite() {
             return proposed;
         }
         if let Some(cut) = self.knee.collapsed(observation) {
@@ -48,6 +48,13 @@ impl Guard {
             Verdict::Forgotten(why) => Decision { reason: format!("{why}; {}", proposed.reason), ..proposed },
             Verdict::Overruled(decision) => decision,
         }
+    }
+
+    /// The answer to an interval that a rate of the host held back: it says nothing of its setting.
+    fn wait(&mut self, policy: &Policy) -> Decision {
+        let staying = Decision { reason: "the rate of this host limited: staying".to_owned(), ..self.last.clone() };
+        self.last = self.bounded(staying, &self.knee.narrowed(policy));
+        self.last.clone()
     }
 
     fn bounded(&self, decision: Decision, policy: &Policy) -> Decision {
@@ -87,10 +94,11 @@ impl Optimizer for Guard {
 
     /// Passes an error of the guarded optimizer through: whoever runs the loop ends the tuning.
     fn decide(&mut self, observation: &Observation) -> Result<Decision> {
-        // What is guarded sees the knee as a limit, so that it does not plan with streams that it will not get.
-        if !observation.held_back {
-            self.knee.age(observation);
+        if observation.held_back {
+            return Ok(self.wait(&observation.policy));
         }
+        self.knee.age(observation);
+        // What is guarded sees the knee as a limit, so that it does not plan with streams that it will not get.
         let mut seen = observation.clone();
         seen.policy = self.knee.narrowed(&observation.policy);
         let proposed = self.inner.decide(&seen)?;

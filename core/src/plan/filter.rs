@@ -30,6 +30,11 @@ impl Filter {
         Ok(Self { include, exclude: Patterns::new(exclude)? })
     }
 
+    /// Whether only what was asked for is included.
+    pub(crate) fn includes_few(&self) -> bool {
+        self.include.is_some()
+    }
+
     /// Whether a file, link or other leaf is copied.
     pub fn includes_file(&self, path: &RelativePath) -> bool {
         let included = self.include.as_ref().is_none_or(|include| include.matches_file(path) || include.covers(path));

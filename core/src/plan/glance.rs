@@ -4,15 +4,19 @@ use std::time::{Duration, Instant};
 
 use crate::optimizer::Extent;
 use crate::plan::Filter;
-use crate::plan::walk::walk;
+use crate::plan::walk::{is_pattern, walk};
 use crate::protocol::message::Root;
 use crate::store::{EntryKind, Store};
 
 /// Most items that are looked at, and about how long.
 const MOST: (u64, Duration) = (16_384, Duration::from_millis(10));
 
-/// How much there is below the roots, as far as a short look tells; `None` where they cannot be listed.
+/// How much there is below the roots, as far as a short look tells; `None` where they cannot be listed, or where it may take long to find
+/// the first that is wanted.
 pub(crate) fn glance(store: &dyn Store, roots: &[Root], filter: &Filter) -> Option<Extent> {
+    if filter.includes_few() || roots.iter().any(|root| is_pattern(&root.path)) {
+        return None;
+    }
     let begun = Instant::now();
     let mut extent = Extent { items: 0, bytes: 0, complete: true };
     for found in walk(store, roots, filter).ok()? {
@@ -56,6 +60,15 @@ mod tests {
         assert_eq!(glance(&store, &[file], &Filter::new(&[], &[]).unwrap()), Some(Extent::of_file(20)));
         let missing = Root { path: b"none".to_vec(), prefix: Vec::new() };
         assert_eq!(glance(&store, &[missing], &Filter::new(&[], &[]).unwrap()), None);
+    }
+
+    #[test]
+    fn nobody_looks_for_the_first_of_few() {
+        let store = ZeroStore::new(1_000_000, 1);
+        let wanted = Filter::new(&["none".to_owned()], &[]).unwrap();
+        assert_eq!(glance(&store, &[Root::default()], &wanted), None);
+        let pattern = Root { path: b"*.none".to_vec(), prefix: Vec::new() };
+        assert_eq!(glance(&store, &[pattern], &Filter::new(&[], &[]).unwrap()), None);
     }
 
     #[test]

@@ -120,7 +120,7 @@ pub(super) fn checked(entry: Entry, destination: RelativePath) -> Found {
     Ok(Item { entry, destination })
 }
 
-fn is_pattern(bytes: &[u8]) -> bool {
+pub(super) fn is_pattern(bytes: &[u8]) -> bool {
     bytes.iter().any(|byte| PATTERN.contains(byte))
 }
 

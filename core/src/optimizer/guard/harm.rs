@@ -13,6 +13,9 @@ const PATIENCE: u32 = 3;
 /// What is left of the best utility after an interval: paths change, and an old best counts for less.
 const AGEING: f64 = 0.998;
 
+/// By what part of the way the loss of the path is taken to rise to what an interval shows.
+const RISE: f64 = 0.02;
+
 /// Intervals that an overruled optimizer has to wait for its next chance, at first and at most; each further time doubles them.
 const HOLDS: (u32, u32) = (8, 128);
 
@@ -27,6 +30,8 @@ pub(super) struct Harm {
     poor: u32,
     good: u32,
     hold: u32,
+    /// The least loss of late: that of the path.
+    base: Option<f64>,
     state: State,
 }
 
@@ -53,7 +58,7 @@ pub(super) enum Verdict {
 
 impl Harm {
     pub(super) fn new() -> Self {
-        Self { best: None, poor: 0, good: 0, hold: HOLDS.0, state: State::Free }
+        Self { best: None, poor: 0, good: 0, hold: HOLDS.0, base: None, state: State::Free }
     }
 
     /// Drops the best setting, after something else has shown that it is none.
@@ -61,8 +66,17 @@ impl Harm {
         (self.best, self.poor, self.state) = (None, 0, State::Free);
     }
 
+    /// The utility of an interval without the price of loss that streams do not cause: it says nothing of one setting against another.
+    fn worth(&mut self, observation: &Observation) -> f64 {
+        let Some(loss) = observation.loss else { return utility::of(observation) };
+        let base = self.base.map_or(loss, |base| loss.min(base + RISE * (loss - base)));
+        self.base = Some(base);
+        let streams = f64::from(observation.applied.concurrency.network);
+        utility::utility(utility::arrived(observation), streams, Some(loss - base), &observation.policy)
+    }
+
     pub(super) fn judge(&mut self, observation: &Observation) -> Verdict {
-        let now = utility::of(observation);
+        let now = self.worth(observation);
         // What may not be had now is nothing to go back to.
         let limit = observation.policy.limit.network;
         if self.best.as_ref().is_some_and(|best| best.decision.concurrency.network > limit) {

@@ -99,7 +99,8 @@ impl Apart {
 
     /// Whether workers of their own have brought less than none.
     pub(super) fn is_in_vain(&self) -> bool {
-        self.intervals == TRIAL && self.lately < WORTH * self.before
+        // Where much is lost the utility is below zero.
+        self.intervals == TRIAL && self.lately < self.before - (1.0 - WORTH) * self.before.abs()
     }
 
     /// Whether the stages may be one again.
