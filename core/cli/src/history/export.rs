@@ -29,7 +29,7 @@ pub(crate) fn run(args: &HistoryExportArgs) -> anyhow::Result<Exit> {
 /// Links that lead from one to the next, at most.
 const MOST_LINKS: usize = 40;
 
-/// Writes a file that appears under its name when it is whole. A pipe or a device is written to as it is, and so is a file where none can
+/// Writes a file that appears under its name when it is whole. A pipe or a device is written to as it is, and so is a file where none may
 /// be made beside it.
 fn to_file(path: &Path, write: impl FnOnce(&mut (dyn Write + Send)) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let refused = |cause: io::Error| {
@@ -38,7 +38,7 @@ fn to_file(path: &Path, write: impl FnOnce(&mut (dyn Write + Send)) -> anyhow::R
             .with_hint("name a file that can be written, in a directory that exists")
     };
     let there = |truncate| OpenOptions::new().write(true).truncate(truncate).open(path).map_err(refused);
-    let found = path.metadata().ok();
+    let found = there_is(path.metadata()).map_err(refused)?;
     if found.as_ref().is_some_and(|found| !found.is_file()) {
         return write(&mut BufWriter::new(there(false)?));
     }
@@ -46,8 +46,9 @@ fn to_file(path: &Path, write: impl FnOnce(&mut (dyn Write + Send)) -> anyhow::R
     let place = target(path).map_err(refused)?;
     let file = match beside(&place, found.as_ref()) {
         Ok(file) => file,
-        Err(cause) if found.is_none() => return Err(refused(cause).into()),
-        Err(_) => return write(&mut BufWriter::new(there(true)?)),
+        Err(cause) if found.is_some() && is_forbidden(cause.kind()) => return write(&mut BufWriter::new(there(true)?)),
+        // A disk that is full would take neither, and what is there would be gone.
+        Err(cause) => return Err(refused(cause).into()),
     };
     let mut out = BufWriter::new(file);
     write(&mut out)?;
@@ -56,20 +57,64 @@ fn to_file(path: &Path, write: impl FnOnce(&mut (dyn Write + Send)) -> anyhow::R
     Ok(())
 }
 
-/// Where a path leads, whether there is anything or not.
+/// What was found, or that nothing is there; what could not be found out is an error.
+fn there_is(found: io::Result<Metadata>) -> io::Result<Option<Metadata>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(cause) => Err(cause),
+    }
+}
+
+/// Whether no file may be made in a directory, whatever room there is. In that of a process nothing is found under a new name.
+fn is_forbidden(why: io::ErrorKind) -> bool {
+    matches!(why, io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::NotFound)
+}
+
+/// Where a path leads, whether there is anything or not. What the system would not follow is not followed.
 fn target(path: &Path) -> io::Result<PathBuf> {
     let mut place = path.to_owned();
     for _ in 0..MOST_LINKS {
-        let Ok(next) = place.read_link() else { return Ok(place) };
+        let Some(link) = there_is(place.symlink_metadata())?.filter(Metadata::is_symlink) else { return Ok(place) };
+        check_owner(&link, directory_of(&place))?;
         // From the directory that the link lies in.
-        place = place.parent().unwrap_or(Path::new("")).join(next);
+        place = directory_of(&place).join(place.read_link()?);
     }
     Err(io::Error::other("too many links lead from one to the next"))
 }
 
+/// The directory that a path lies in.
+fn directory_of(place: &Path) -> &Path {
+    place.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// An error for a link that somebody else has put into a directory for everybody.
+#[cfg(unix)]
+fn check_owner(link: &Metadata, directory: &Path) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+    let (directory, user) = (directory.metadata()?, rustix::process::geteuid().as_raw());
+    if may_follow(link.uid(), (directory.uid(), directory.mode()), user) {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user's link in a directory for everybody is not followed"))
+}
+
+#[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "elsewhere it may be refused")]
+fn check_owner(_: &Metadata, _: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// The rule of Linux for links in directories that everybody writes to, by the owner of the link, the owner and the mode of the directory,
+/// and the user that follows [`protected_symlinks` in proc(5)].
+#[cfg(unix)]
+fn may_follow(link_owner: u32, (owner, mode): (u32, u32), user: u32) -> bool {
+    const STICKY_FOR_ALL: u32 = 0o1002;
+    mode & STICKY_FOR_ALL != STICKY_FOR_ALL || link_owner == user || link_owner == owner
+}
+
 /// A file without a name of its own in the directory of another, which it replaces later, and whose permissions it has.
 fn beside(place: &Path, found: Option<&Metadata>) -> io::Result<NamedTempFile> {
-    let directory = place.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     builder.prefix(".edt-");
     #[cfg(unix)]
@@ -78,7 +123,7 @@ fn beside(place: &Path, found: Option<&Metadata>) -> io::Result<NamedTempFile> {
         let mode = if found.is_some() { 0o600 } else { 0o666 };
         builder.permissions(std::fs::Permissions::from_mode(mode));
     }
-    let file = builder.tempfile_in(directory)?;
+    let file = builder.tempfile_in(directory_of(place))?;
     // The mask of the user is for files that are new.
     #[cfg(unix)]
     if let Some(found) = found {
@@ -270,6 +315,38 @@ mod tests {
         std::os::unix::fs::symlink("circle", &circle).unwrap();
         assert_eq!(Exit::of(&to_file(&circle, |_| Ok(())).unwrap_err()), Exit::Usage);
         assert!(circle.is_symlink());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_of_another_user_in_a_directory_for_everybody_is_not_followed() {
+        let (user, other, root) = (1000, 1001, 0);
+        assert!(!may_follow(other, (root, 0o41777), user));
+        assert!(may_follow(user, (root, 0o41777), user) && may_follow(root, (root, 0o41777), user));
+        assert!(may_follow(other, (root, 0o40777), user) && may_follow(other, (root, 0o41775), user));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_cannot_be_looked_at_is_an_error_and_not_a_place_for_a_new_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        std::fs::write(&file, "first").unwrap();
+        // Below a file there is nothing to be found, nor is it known that there is nothing.
+        let error = to_file(&file.join("out.csv"), |_| Ok(())).unwrap_err();
+        assert_eq!(Exit::of(&error), Exit::Usage);
+        let kind = |found: io::Result<Metadata>| there_is(found).unwrap_err().kind();
+        assert_eq!(kind(Err(io::ErrorKind::PermissionDenied.into())), io::ErrorKind::PermissionDenied);
+        assert_eq!(kind(file.join("out.csv").metadata()), io::ErrorKind::NotADirectory);
+        assert!(there_is(directory.path().join("none").metadata()).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_cut_off_only_where_none_may_be_made_beside_it() {
+        assert!(is_forbidden(io::ErrorKind::PermissionDenied) && is_forbidden(io::ErrorKind::ReadOnlyFilesystem));
+        for why in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::OutOfMemory, io::ErrorKind::Other] {
+            assert!(!is_forbidden(why), "{why}");
+        }
     }
 
     /// Nobody can make a file beside those of a process, not even the superuser.
