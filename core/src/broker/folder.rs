@@ -16,6 +16,9 @@ pub(super) struct Folder {
     /// The permissions of new files in it: those of the directory.
     #[cfg(unix)]
     mode: u32,
+    /// Their group, likewise.
+    #[cfg(unix)]
+    group: u32,
 }
 
 impl Folder {
@@ -49,9 +52,13 @@ impl Folder {
     }
 
     fn of(path: PathBuf) -> io::Result<Self> {
+        #[cfg(unix)]
+        let found = fs::metadata(&path)?;
         Ok(Self {
             #[cfg(unix)]
-            mode: std::os::unix::fs::MetadataExt::mode(&fs::metadata(&path)?) & 0o666,
+            mode: std::os::unix::fs::MetadataExt::mode(&found) & 0o666,
+            #[cfg(unix)]
+            group: std::os::unix::fs::MetadataExt::gid(&found),
             path,
         })
     }
@@ -68,9 +75,12 @@ impl Folder {
             opened => return opened,
         }
         let made = tempfile::NamedTempFile::new_in(&self.path)?;
-        // Before others see it, or they would be refused.
+        // Before others see it, or they would be refused. Whoever is not of the group cannot give files to it.
         #[cfg(unix)]
-        made.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(self.mode))?;
+        {
+            let _ = std::os::unix::fs::fchown(made.as_file(), None, Some(self.group));
+            made.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(self.mode))?;
+        }
         match made.persist_noclobber(self.path.join(name)) {
             Err(refused) if refused.error.kind() == io::ErrorKind::AlreadyExists => self.open(name),
             made => made.map_err(|refused| refused.error),
@@ -88,6 +98,11 @@ impl Folder {
         );
         let file = how.open(self.path.join(name))?;
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other(format!("`{name}` is no file"))) }
+    }
+
+    /// Whether there is anything of that name.
+    pub(super) fn has_any(&self, name: &str) -> bool {
+        fs::symlink_metadata(self.path.join(name)).is_ok()
     }
 
     /// Whether a file that is open is still the one of that name.

@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn who_finds_no_place_keeps_to_its_own_limits_and_takes_a_place_when_there_is_one() {
+    fn who_finds_no_place_keeps_to_a_part_of_the_limits_and_takes_a_place_when_there_is_one() {
         let place = tempfile::tempdir().unwrap();
         let (one, obstacle) = (joined(&place, of_sixteen()), place.path().join("edt").join("transfers-1.lock"));
         std::fs::remove_file(&obstacle).unwrap();
@@ -249,15 +249,36 @@ mod tests {
         let two = joined(&place, limits);
         for _ in 0..2 {
             let (streams, reason) = interval(&two, 1);
-            assert!(streams == 16 && reason.contains("16 of 16 streams: the limit of this host"), "{reason}");
-            assert_eq!((two.rate(), two.memory()), (Some(10_000_000), Some(32 << 20)));
+            assert_eq!(streams, 4);
+            assert!(reason.contains("4 of 16 streams: the other transfers of this host cannot be seen"), "{reason}");
+            assert_eq!((two.rate(), two.memory()), (Some(2_500_000), Some(16 << 20)));
         }
         std::fs::remove_dir(&obstacle).unwrap();
-        let mut used = [1, 16];
+        let mut used = [1, 4];
         for _ in 0..6 {
             used = [interval(&one, used[0]).0, interval(&two, used[1]).0];
         }
         assert_eq!(used, [8, 8]);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn who_loses_its_place_keeps_the_share_that_it_had() {
+        let place = tempfile::tempdir().unwrap();
+        let (one, two) = (joined(&place, of_sixteen()), joined(&place, of_sixteen()));
+        let mut used = [1, 1];
+        for _ in 0..6 {
+            used = [interval(&one, used[0]).0, interval(&two, used[1]).0];
+        }
+        assert_eq!(used, [8, 8]);
+        std::fs::remove_dir_all(place.path().join("edt")).unwrap();
+        std::fs::write(place.path().join("edt"), "").unwrap();
+        for member in [&one, &two] {
+            assert_eq!((interval(member, 8).0, interval(member, 8).0), (8, 8));
+        }
+        std::fs::remove_file(place.path().join("edt")).unwrap();
+        drop(two);
+        assert_eq!((interval(&one, 8).0, interval(&one, 8).0), (16, 16));
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //! process ends, however it ends, so that what a killed transfer had is free at once.
 //!
 //! The control loop asks before each decision: the optimizer and its guard see the share as the limit of the policy.
-//! Whoever cannot have a slot, because the directory cannot be written to or all slots are taken, is held to the limits as if it were alone,
-//! and tries again whenever it asks.
+//! Whoever cannot have a slot, because the directory cannot be written to or all slots are taken, keeps the share that it had, or a part of
+//! the limits that were set, and tries again whenever it asks.
 
 mod fill;
 mod folder;

@@ -1,5 +1,6 @@
 //! The share of one transfer, computed from what all of them have written: pure.
 
+use crate::broker::Limits;
 use crate::broker::fill::{self, Demand};
 use crate::broker::limits::Budget;
 use crate::broker::record::Record;
@@ -21,6 +22,9 @@ const RATE_HUNGER: f64 = 0.8;
 /// The part of the host's rate that even a transfer wants that moves nothing.
 const RATE_LEAST: f64 = 0.02;
 
+/// As one of how many a transfer counts that cannot see the others.
+pub(super) const SUPPOSED: u16 = 4;
+
 /// What one transfer may have.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Share {
@@ -34,6 +38,8 @@ pub(super) struct Share {
     pub(super) rate: Option<(f64, f64)>,
     /// The transfers that share it, this one among them.
     transfers: usize,
+    /// Whether the others are only supposed to be there.
+    unseen: bool,
 }
 
 impl Share {
@@ -54,12 +60,35 @@ impl Share {
             memory: memory(index, &present, &budget),
             rate: budget.rate.map(|total| (rate(own, index, &present, total), total)),
             transfers: if at_server { crowd.len() } else { present.len() },
+            unseen: false,
         }
+    }
+
+    /// The share of one that cannot see the others, where somebody has set a limit for all of them: it counts with some that want as much.
+    /// Where nobody has, it has all.
+    pub(super) fn unseen(own: &Record) -> Self {
+        if own.limits == Limits::default() {
+            return Self::of(own, &[]);
+        }
+        let other = |number| Record {
+            slot: own.slot.wrapping_add(number),
+            wanted: own.limit,
+            held: 0,
+            used: 0,
+            rate_held: 0.0,
+            memory_held: 0,
+            ..own.clone()
+        };
+        let others: Vec<Record> = (1..SUPPOSED).map(other).collect();
+        Self { unseen: true, ..Self::of(own, &others) }
     }
 
     /// Why a transfer has no more streams than these, for people.
     pub(super) fn reason(&self) -> String {
         let (share, (total, server)) = (self.streams, &self.of);
+        if self.unseen {
+            return format!("{share} of {total} streams: the other transfers of this host cannot be seen");
+        }
         match (server, self.transfers) {
             (None, 1) => format!("{share} of {total} streams: the limit of this host"),
             (None, transfers) => format!("{share} of {total} streams: {transfers} transfers share this host"),
@@ -142,7 +171,6 @@ fn rate(own: &Record, index: usize, present: &[&Record], total: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::broker::Limits;
 
     /// Transfers to one server that ask in turn, and each decides on as many streams as it likes of its share.
     struct Host(Vec<(Record, u16)>);
@@ -259,6 +287,19 @@ mod tests {
             host.round();
         }
         assert_eq!(host.used(), [64, 64]);
+    }
+
+    #[test]
+    fn one_that_cannot_see_the_others_has_a_part_of_the_limits_that_were_set_and_all_of_others() {
+        let mut own = Host::new(16, &[64]).0.remove(0).0;
+        own.held = 9;
+        let share = Share::unseen(&own);
+        assert_eq!(share.streams, 4);
+        assert_eq!(share.reason(), "4 of 16 streams: the other transfers of this host cannot be seen");
+        own.limits = Limits { rate: Some(100.0), ..Limits::default() };
+        assert_eq!(Share::unseen(&own).rate, Some((25.0, 100.0)));
+        own.limits = Limits::default();
+        assert_eq!(Share::unseen(&own), Share::of(&own, &[]));
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub(super) struct State {
     /// Where the table lies, if not where all look for it.
     directory: Option<PathBuf>,
     seat: Option<Seat>,
+    /// Whether it has had a place, and so a share among the others.
+    seated: bool,
     pub(super) record: Record,
     pub(super) claim: Claim,
     pub(super) share: Share,
@@ -51,7 +53,7 @@ pub(super) struct State {
     decided: u16,
     /// Whether there has been a limit of the rate.
     pub(super) limited: bool,
-    /// Whether it was said that there is no place.
+    /// Whether it was said that there is no place any more.
     said: bool,
 }
 
@@ -62,11 +64,12 @@ struct Seat {
 }
 
 impl State {
-    /// Takes a place, and nothing else yet. Without one the transfer is held to what its own options say.
+    /// Takes a place, and nothing else yet. Without one the transfer keeps to a part of what its own options say.
     pub(super) fn join(directory: Option<PathBuf>, limits: Limits, claim: Claim) -> Self {
         let record = at_first(&claim, limits, now_ms());
         let share = Share::of(&record, &[]);
-        let mut state = Self { directory, seat: None, record, claim, share, decided: 1, limited: false, said: false };
+        let (seat, seated, limited, said) = (None, false, false, false);
+        let mut state = Self { directory, seat, seated, record, claim, share, decided: 1, limited, said };
         if let Err(cause) = state.sit(table::PATIENTLY) {
             state.go_without(&cause);
         }
@@ -136,20 +139,26 @@ impl State {
         })?;
         let (slot, share) = taken.ok_or_else(|| io::Error::other("another transfer stays at the table"))?;
         (self.seat, self.share) = (Some(Seat { table, slot }), share);
+        (self.seated, self.said) = (true, false);
         Ok(())
     }
 
-    /// Goes by its own limits, and says so once: aloud if somebody has asked for limits.
+    /// Keeps to the share that it had, or else to a part of its own limits: those who set limits for the host did so for all of them, and
+    /// nobody is seen now. Says so once: aloud if somebody has asked for limits.
     fn go_without(&mut self, cause: &io::Error) {
         self.seat = None;
-        self.share = Share::of(&self.record, &[]);
+        if !self.seated {
+            self.share = Share::unseen(&self.record);
+        }
         if std::mem::replace(&mut self.said, true) {
             return;
         }
         if self.record.limits == Limits::default() {
             tracing::debug!(%cause, "this transfer does not share the limits of the host");
+        } else if self.seated {
+            tracing::warn!("this transfer keeps the share of the host's limits that it had: {cause}");
         } else {
-            tracing::warn!("the limits of the host hold for this transfer as if it were alone: {cause}");
+            tracing::warn!("this transfer counts as one of {} within the limits of the host: {cause}", share::SUPPOSED);
         }
     }
 

@@ -77,10 +77,16 @@ impl Table {
         Ok(None)
     }
 
-    /// Takes the first slot that is free; `None` if there is none.
+    /// Takes the first slot that is free; `None` if there is none. A lock that is there and cannot be opened, as another user's may be,
+    /// counts as held.
     pub(super) fn claim(&mut self) -> io::Result<Option<Slot>> {
         for number in 0..MOST {
-            let lock = self.folder.file(&lock_name(number))?;
+            let name = lock_name(number);
+            let lock = match self.folder.file(&name) {
+                Ok(lock) => lock,
+                Err(_) if self.folder.has_any(&name) => continue,
+                Err(cause) => return Err(cause),
+            };
             match lock.try_lock() {
                 Ok(()) => return Ok(Some(Slot { number, lock })),
                 Err(TryLockError::WouldBlock) => {}
@@ -254,6 +260,16 @@ mod tests {
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         // What cannot be told from a lock that is held counts as held.
         assert_eq!(processes(&mut table), [11]);
+    }
+
+    #[test]
+    fn a_lock_that_cannot_be_opened_counts_as_a_place_that_is_taken() {
+        let place = tempfile::tempdir().unwrap();
+        let (mut one, mut two) = (open(&place), open(&place));
+        std::fs::create_dir(one.folder().join(lock_name(0))).unwrap();
+        let (first, second) = (join(&mut one, 11), join(&mut two, 22));
+        assert_eq!((first.number, second.number), (1, 2));
+        assert_eq!((processes(&mut one), processes(&mut two)), (vec![11, 22], vec![11, 22]));
     }
 
     #[test]
