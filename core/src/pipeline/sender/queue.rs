@@ -14,6 +14,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::buffer::SLAB_SIZE;
 use crate::error::Result;
+use crate::optimizer::exponent;
 use crate::protocol::message::FileHeader;
 use crate::store::{Capabilities, Entry, Reader};
 
@@ -109,13 +110,32 @@ pub(crate) struct Queue {
 struct State {
     /// By remaining bytes, then number: the last is the largest.
     files: BTreeMap<(u64, u32), Remaining>,
-    packs: VecDeque<Vec<PackItem>>,
+    /// The same keys, of files of 2^n bytes and more, and of less than twice that.
+    sizes: BTreeMap<u8, BTreeSet<(u64, u32)>>,
+    packs: VecDeque<Pack>,
     /// Those of them of which a part was handed out, or was at the receiver before.
     begun: BTreeSet<(u64, u32)>,
     division: division::Division,
     bytes: u64,
     complete: bool,
     closed: bool,
+}
+
+/// Small items that wait.
+struct Pack {
+    items: Vec<PackItem>,
+    bytes: u64,
+}
+
+impl Pack {
+    fn new(items: Vec<PackItem>) -> Self {
+        let bytes = items.iter().map(|item| item.header.size).sum();
+        Self { items, bytes }
+    }
+
+    fn mean_size(&self) -> u64 {
+        self.bytes / (self.items.len() as u64).max(1)
+    }
 }
 
 struct Remaining {
@@ -149,7 +169,7 @@ impl Queue {
         let mut state = self.state.lock();
         self.changed.wait_while(&mut state, |state| !state.closed && state.packs.len() >= AHEAD / 8);
         state.bytes += bytes;
-        state.packs.push_back(pack);
+        state.packs.push_back(Pack::new(pack));
         self.changed.notify_all();
         !state.closed
     }
@@ -159,8 +179,9 @@ impl Queue {
         let mut state = self.state.lock();
         match unit {
             Unit::Chunk(file, range) => state.put_back(file, range),
-            Unit::Pack(pack) => {
-                state.bytes += pack.iter().map(|item| item.header.size).sum::<u64>();
+            Unit::Pack(items) => {
+                let pack = Pack::new(items);
+                state.bytes += pack.bytes;
                 state.packs.push_front(pack);
             }
         }
@@ -218,6 +239,7 @@ impl Queue {
         let mut state = self.state.lock();
         state.closed = true;
         state.files.clear();
+        state.sizes.clear();
         state.begun.clear();
         state.packs.clear();
         self.changed.notify_all();
@@ -250,6 +272,7 @@ impl State {
             if bytes < remaining.file.header.size {
                 self.begun.insert(key);
             }
+            self.sizes.entry(exponent(remaining.file.header.size)).or_default().insert(key);
             self.files.insert(key, remaining);
         }
     }
@@ -257,6 +280,13 @@ impl State {
     fn remove(&mut self, key: (u64, u32)) -> Option<Remaining> {
         let remaining = self.files.remove(&key)?;
         self.begun.remove(&key);
+        let exponent = exponent(remaining.file.header.size);
+        if let Some(keys) = self.sizes.get_mut(&exponent) {
+            keys.remove(&key);
+            if keys.is_empty() {
+                self.sizes.remove(&exponent);
+            }
+        }
         self.bytes -= key.0;
         Some(remaining)
     }
@@ -272,13 +302,13 @@ impl State {
         let allowed = |remaining: &Remaining| remaining.may_be_cut(cut.parallelism);
         // At the end of the work chunks are better than packs: they can be cut finer, and are settled a round trip sooner.
         if self.complete
-            && let Some(pack) = self.take_pack()
+            && let Some(pack) = self.take_pack(0)
         {
             return Some(pack);
         }
         let begun = if cut.one_by_one { self.begun.iter().find(|key| self.files.get(key).is_some_and(allowed)) } else { None };
         let largest = || self.files.iter().rev().find(|(_, remaining)| allowed(remaining)).map(|(key, _)| key);
-        let Some(key) = begun.or_else(largest).copied() else { return self.take_pack() };
+        let Some(key) = begun.or_else(largest).copied() else { return self.take_pack(0) };
         self.take_chunk(key, cut)
     }
 
@@ -298,10 +328,11 @@ impl State {
         Some(Unit::Chunk(file, first.start..end))
     }
 
-    fn take_pack(&mut self) -> Option<Unit> {
-        let pack = self.packs.pop_front()?;
-        self.bytes = self.bytes.saturating_sub(pack.iter().map(|item| item.header.size).sum());
-        Some(Unit::Pack(pack))
+    /// The pack at a place.
+    fn take_pack(&mut self, place: usize) -> Option<Unit> {
+        let pack = self.packs.remove(place)?;
+        self.bytes = self.bytes.saturating_sub(pack.bytes);
+        Some(Unit::Pack(pack.items))
     }
 
     /// The chunk size of this moment: all of a file where it may be in flight only once; near the end of the work it shrinks so that no stream idles while another finishes a large one.

@@ -31,11 +31,11 @@ pub(crate) struct Worker {
     at: Option<u8>,
 }
 
-/// What is next of a share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Work {
-    Chunk((u64, u32)),
-    Pack,
+/// What is next of a share: the key of a file, and the place of a pack.
+#[derive(Debug, Clone, Copy, Default)]
+struct Work {
+    file: Option<(u64, u32)>,
+    pack: Option<usize>,
 }
 
 impl Division {
@@ -79,6 +79,7 @@ impl Queue {
         let mut shares: Vec<SizeShare> = shares.into_iter().take(EXPONENTS).collect();
         shares.sort_unstable_by_key(|share| share.exponent);
         self.state.lock().division.shares = shares;
+        self.changed.notify_all();
     }
 
     /// A worker asks for nothing more.
@@ -102,28 +103,34 @@ impl State {
 
     /// Work of the share that has the fewest workers for what it was given.
     fn take_share(&mut self, cut: Cut) -> Option<Unit> {
-        let mut next: Vec<Option<Work>> = vec![None; self.division.shares.len()];
-        if let Some(pack) = self.packs.front() {
-            next[self.division.share(exponent(mean_size(pack)))] = Some(Work::Pack);
+        let mut next = vec![Work::default(); self.division.shares.len()];
+        for (place, pack) in self.packs.iter().enumerate() {
+            next[self.division.share(exponent(pack.mean_size()))].pack.get_or_insert(place);
         }
-        for (key, remaining) in self.files.iter().rev() {
-            let size = remaining.file.header.size;
-            let place = &mut next[self.division.share(exponent(size))];
-            // Packs go first once listing has ended, as without shares.
-            let is_open = place.is_none() || (*place == Some(Work::Pack) && !self.complete);
-            if is_open && remaining.may_be_cut(cut.parallelism.min(self.division.parallelism(size))) {
-                *place = Some(Work::Chunk(*key));
-            }
+        // Size by size, and of each no more files than have all their chunks in flight: not all that wait.
+        for (exponent, keys) in &self.sizes {
+            let share = self.division.share(*exponent);
+            let parallelism = self.division.shares[share].within(cut).parallelism;
+            let may_be_cut = |key: &&(u64, u32)| self.files.get(key).is_some_and(|file| file.may_be_cut(parallelism));
+            next[share].file = next[share].file.max(keys.iter().rev().find(may_be_cut).copied());
         }
+        let has_work = |share: &usize| next[*share].file.is_some() || next[*share].pack.is_some();
         // Of equal ones the largest files, which take longest.
-        let share = self.division.least_served((0..next.len()).rev().filter(|share| next[*share].is_some()))?;
-        match next[share]? {
-            Work::Pack => self.take_pack(),
-            Work::Chunk(key) => {
-                let parallelism = cut.parallelism.min(self.division.shares[share].parallelism.max(1));
-                self.take_chunk(key, Cut { parallelism, ..cut })
-            }
+        let share = self.division.least_served((0..next.len()).rev().filter(has_work))?;
+        let Work { file, pack } = next[share];
+        // Packs go first once listing has ended, as without shares.
+        match (file, pack) {
+            (_, Some(place)) if self.complete => self.take_pack(place),
+            (Some(key), _) => self.take_chunk(key, self.division.shares[share].within(cut)),
+            (None, place) => self.take_pack(place?),
         }
+    }
+}
+
+impl SizeShare {
+    /// How its files are cut: no more chunks of one in flight than it has.
+    fn within(self, cut: Cut) -> Cut {
+        Cut { parallelism: cut.parallelism.min(self.parallelism.max(1)), ..cut }
     }
 }
 
@@ -265,6 +272,37 @@ mod tests {
             assert_eq!(kept, rest, "no second worker may have a part of it");
             assert!(idle.join().unwrap(), "nor another chunk");
         });
+    }
+
+    #[test]
+    fn a_pack_behind_others_of_another_size_is_found() {
+        let queue = queue([0, 0, 0]);
+        for size in [100_000, 1000] {
+            (0..9).for_each(|_| assert!(queue.add_pack(pack(2, size), 2 * size)));
+        }
+        queue.divide([share(0, 1), share(16, 1)]);
+        let mut two = workers(2);
+        for _ in 0..9 {
+            let sizes: Vec<_> = two.iter_mut().map(|worker| next(&queue, worker).unwrap()).collect();
+            assert_eq!(sizes, [100_000, 1000]);
+        }
+        assert_eq!((next(&queue, &mut two[0]), queue.left()), (None, Some(0)));
+    }
+
+    #[test]
+    fn files_are_found_by_their_sizes_until_nothing_is_left() {
+        let queue = queue([2, 2, 2]);
+        queue.divide([share(0, 1)]);
+        let mut worker = Worker::default();
+        let mut left = queue.left().unwrap();
+        while let Next::Unit(Unit::Chunk(file, range)) = queue.take(&mut worker, CUT, Duration::ZERO) {
+            file.in_flight.fetch_sub(1, Ordering::Relaxed);
+            left -= range.end - range.start;
+            let state = queue.state.lock();
+            let sizes: Vec<(u64, u32)> = state.sizes.values().flatten().copied().collect();
+            assert!(sizes.len() == state.files.len() && sizes.iter().all(|key| state.files.contains_key(key)));
+        }
+        assert_eq!((left, queue.left()), (0, Some(0)));
     }
 
     #[test]
