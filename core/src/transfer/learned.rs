@@ -1,10 +1,12 @@
 //! What the optimizer of a transfer knows before it: read before anything is connected.
 
+use std::path::Path;
 use std::time::Duration;
 
 use crate::endpoint::Endpoint;
 use crate::error::Result;
 use crate::history::{self, KeptFile, Past};
+use crate::optimizer::asm::Knowledge;
 use crate::optimizer::{AGENTS, FirstStreams, Fitted, Optimizer, PolicyName, Sampling, Setup, by_name};
 use crate::options::TransferOptions;
 
@@ -25,6 +27,8 @@ const FITTED: &str = "auto";
 pub(super) struct Learned {
     agent: Option<Box<dyn Optimizer>>,
     knowledge: Option<KeptFile>,
+    /// Whether there is knowledge, and it is not read any more.
+    outdated: bool,
     history: Vec<Past>,
 }
 
@@ -39,7 +43,8 @@ impl Learned {
             return Ok(Self { agent: Some(made.map_err(|error| file.refused(&error))?), ..Self::default() });
         }
         if name == KNOWING {
-            return Ok(Self { knowledge: Some(KeptFile::knowledge(options.knowledge.as_deref())?), ..Self::default() });
+            let named = options.knowledge.as_deref();
+            return Ok(Self::of_knowledge(KeptFile::knowledge(named)?, named));
         }
         if HISTORIANS.contains(&name) {
             let mut history = past_transfers(name, source, destination);
@@ -47,6 +52,18 @@ impl Learned {
             return Ok(Self { history, ..Self::default() });
         }
         Ok(Self::default())
+    }
+
+    /// Takes knowledge, but for that which an older edt made and nobody has named: what ran yesterday does not fail because edt is newer.
+    fn of_knowledge(file: KeptFile, named: Option<&Path>) -> Self {
+        if named.is_some() || !Knowledge::is_outdated(file.bytes()) {
+            return Self { knowledge: Some(file), ..Self::default() };
+        }
+        if let Err(error) = Knowledge::parse(file.bytes()) {
+            let refused = file.refused(&error);
+            tracing::warn!("{refused}; this transfer is tuned by `{FITTED}`: {}", refused.hint().unwrap_or_default());
+        }
+        Self { outdated: true, ..Self::default() }
     }
 
     /// Makes the optimizer. `first` is what `fixed` keeps and `auto` begins with.
@@ -61,8 +78,13 @@ impl Learned {
         }
         // Where the path is known from before, so is how many streams are best.
         let first = if self.history.is_empty() { first } else { first.without_haste() };
+        let first = if self.outdated { FirstStreams::AUTO } else { first };
         let trip = rtt.unwrap_or_default();
-        let name = if options.policy == PolicyName::Fixed { "fixed" } else { options.optimizer.as_str() };
+        let name = match options.policy {
+            PolicyName::Fixed => "fixed",
+            _ if self.outdated => FITTED,
+            _ => options.optimizer.as_str(),
+        };
         let knowledge = self.knowledge.as_ref().map(KeptFile::bytes);
         let made = by_name(name, &Setup { rtt, history: &self.history, knowledge, ..setup(options, first.over(trip)) });
         let made = made.map_err(|error| match &self.knowledge {
@@ -86,4 +108,23 @@ fn past_transfers(name: &str, source: &Endpoint, destination: &Endpoint) -> Vec<
 fn setup(options: &TransferOptions, streams: u16) -> Setup<'static> {
     let sampling = if options.deterministic { Sampling::MostLikely } else { Sampling::Seeded(options.seed) };
     Setup { streams, agent: None, sampling, rtt: None, history: &[], knowledge: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knowledge_of_an_older_edt_fails_only_a_transfer_that_names_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("knowledge.json");
+        std::fs::write(&path, r#"{"kind": "asm", "format": 1}"#).unwrap();
+        let options = TransferOptions { optimizer: KNOWING.to_owned(), ..TransferOptions::default() };
+        let made = |named: Option<&Path>| {
+            let learned = Learned::of_knowledge(KeptFile::knowledge(Some(&path)).unwrap(), named);
+            learned.optimizer(&options, FirstStreams::always(1), None)
+        };
+        assert_eq!(made(None).unwrap().name(), by_name(FITTED, &setup(&options, 1)).unwrap().name());
+        assert!(made(Some(&path)).err().unwrap().hint().unwrap().contains("edt learn --fresh"));
+    }
 }

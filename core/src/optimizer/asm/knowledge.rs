@@ -87,6 +87,11 @@ impl Knowledge {
         Ok(Self { scales: features, clusters: clusters? })
     }
 
+    /// Whether the bytes are knowledge that an older edt made, which is not read any more.
+    pub(crate) fn is_outdated(bytes: &[u8]) -> bool {
+        serde_json::from_slice(bytes).is_ok_and(|Version { kind, format }| kind == KIND && format < FORMAT)
+    }
+
     /// The same where, of settings that promise at least this share of the highest throughput, the one with the fewest streams is the best;
     /// 1 takes the highest. Without this it is 0.98.
     #[must_use]
@@ -266,5 +271,8 @@ mod tests {
         };
         assert!(hint("\"format\": 1").starts_with("learn anew with `edt learn --fresh`"));
         assert!(hint("\"format\": 3").starts_with("update edt, or learn anew"));
+        let outdated = |format: &str| Knowledge::is_outdated(KNOWLEDGE.replace("\"format\": 2", format).as_bytes());
+        assert_eq!(["1", "2", "3"].map(|format| outdated(&format!("\"format\": {format}"))), [true, false, false]);
+        assert!(!Knowledge::is_outdated(b"{"));
     }
 }
