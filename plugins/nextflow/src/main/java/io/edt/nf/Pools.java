@@ -5,6 +5,7 @@ import java.lang.reflect.Field;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
 import nextflow.Global;
 import nextflow.Session;
 import org.slf4j.Logger;
@@ -13,6 +14,9 @@ import org.slf4j.LoggerFactory;
 /** The pools of threads that stage and publish. */
 final class Pools {
     private static final Logger LOG = LoggerFactory.getLogger("nextflow.edt");
+
+    /** Seconds after which a thread without work ends. */
+    private static final long IDLE_S = 60;
 
     private static Object widened;
     private static boolean used;
@@ -57,7 +61,10 @@ final class Pools {
         }
     }
 
-    /** At no moment may there be more threads that stay than threads. */
+    /**
+     * At no moment may there be more threads that stay than threads. All of them may stay, for a pool whose queue is never full makes no
+     * others; so those without work end.
+     */
     private static void resize(ThreadPoolExecutor pool, int threads) {
         if (threads < pool.getCorePoolSize()) {
             pool.setCorePoolSize(threads);
@@ -66,6 +73,8 @@ final class Pools {
             pool.setMaximumPoolSize(threads);
             pool.setCorePoolSize(threads);
         }
+        pool.setKeepAliveTime(IDLE_S, TimeUnit.SECONDS);
+        pool.allowCoreThreadTimeOut(true);
     }
 
     /** The pool for publishing is made later, from the configuration. */
@@ -76,7 +85,9 @@ final class Pools {
         }
         try {
             Map<String, Object> pools = (Map<String, Object>) session.getConfig().computeIfAbsent("threadPool", name -> new HashMap<>());
-            pools.put("PublishDir", new HashMap<>(Map.of("minThreads", transfers, "maxThreads", transfers)));
+            Map<String, Object> pool = new HashMap<>(Map.of("minThreads", transfers, "maxThreads", transfers));
+            pool.put("allowThreadTimeout", true);
+            pools.put("PublishDir", pool);
         } catch (RuntimeException error) {
             LOG.debug("Nextflow publishes as many files at once as `threadPool.PublishDir` says", error);
         }
