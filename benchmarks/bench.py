@@ -56,6 +56,15 @@ class Options:
         """As the results name it."""
         return "quick" if self.quick else "full"
 
+    def scale_beside(self, repetitions: int, seconds: float) -> str:
+        """The same where so much is usual: what is less says so, so that nobody takes it for the whole."""
+        asked: list[tuple[float | None, float, str]] = [
+            (self.repetitions, repetitions, "repetitions"),
+            (self.seconds, seconds, "s"),
+        ]
+        less = [f"{own:g} of {usual:g} {unit}" for own, usual, unit in asked if own and own < usual]
+        return ", ".join([self.scale, *less])
+
 
 class Bench:
     """One experiment at work."""

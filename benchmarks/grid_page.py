@@ -30,14 +30,19 @@ def outcome(found: dict[Cell, list[Point]], missing: dict[Cell, int], seconds: f
     """What is there of the grid; what is not whole has another scale, so that nobody takes it for the whole."""
     by = {cell: made for cell, points in found.items() if (made := verdicts.yardstick(cell, points, seconds))}
     judged = {name: judged_by(name, found, by, seconds) for name in names(found)}
+    lost = {
+        cell: failed
+        for cell, points in found.items()
+        if cell not in by and (failed := verdicts.failed_constants(cell, points))
+    }
     return Outcome(
         "grid",
         f"One transfer of {seconds:g} s over each path of the grid with each optimizer, guarded as always, and with "
         "constants; files of 16 MiB that do not run out, on tmpfs, with no history and no broker. Utility is EDT's, "
         "with the throughput as a share of the path's rate.",
-        figures(judged),
+        figures(judged, len(lost)),
         f"{scale} (part)" if missing else scale,
-        notes(found, missing),
+        notes(found, missing, lost),
         [summary(judged), misses(judged), every_cell(by, judged), all_constants(found, seconds)],
         {cell.name: brief(by[cell], [of[cell] for of in judged.values() if cell in of]) for cell in by},
         versions(["edt"]),
@@ -61,17 +66,23 @@ def judged_by(name: str, found: dict[Cell, list[Point]], by: Yardsticks, seconds
     }
 
 
-def figures(judged: dict[str, dict[Cell, Verdict]]) -> list[Figure]:
-    """What has a bar, of the optimizer that is judged, and how it does beside the others."""
+def figures(judged: dict[str, dict[Cell, Verdict]], lost: int) -> list[Figure]:
+    """What has a bar, of the optimizer that is judged, and how it does beside the others.
+
+    Cells that are lost, for they have no yardstick, count as missed.
+    """
+    yardsticks = Figure("cells without a yardstick, because constants failed", "", [float(lost)], at_most=0)
     own = judged.get(JUDGED)
     if not own:
-        return []
+        return [yardsticks]
     every = list(own.values())
-    good = share(every, lambda each: each.share >= verdicts.UTILITY_BAR)
-    soon = share(every, lambda each: each.converged)
+    part = len(every) / (len(every) + lost)
+    good = part * share(every, lambda each: each.share >= verdicts.UTILITY_BAR)
+    soon = part * share(every, lambda each: each.converged)
     bar = f"{verdicts.UTILITY_BAR} of the best constant's utility"
     limits = f"{verdicts.INTERVALS_BAR} intervals and {verdicts.SECONDS_BAR:g} s"
     found = [
+        yardsticks,
         Figure(f"{JUDGED}: cells with at least {bar}", "", [good], at_least=CELLS_UTILITY_BAR),
         Figure(f"{JUDGED}: utility / best constant's, by cell", "", [each.share for each in every]),
         Figure(
@@ -219,7 +230,7 @@ def time_s(seconds: float) -> str:
     return "never" if math.isinf(seconds) else f"{seconds:.1f} s"
 
 
-def notes(found: dict[Cell, list[Point]], missing: dict[Cell, int]) -> list[str]:
+def notes(found: dict[Cell, list[Point]], missing: dict[Cell, int], lost: dict[Cell, list[str]]) -> list[str]:
     """What one has to know to read the tables, and what is not there."""
     made = [point for points in found.values() for point in points]
     busy = sorted(
@@ -228,9 +239,10 @@ def notes(found: dict[Cell, list[Point]], missing: dict[Cell, int]) -> list[str]
     texts = [
         "A column of an optimizer: utility as a share of the best constant's; goodput as a share of the better of "
         f"fixed {verdicts.USUAL[0]} and {verdicts.USUAL[1]}; intervals (and seconds) until the utility was within "
-        "10 % of what the best constant settles at, and stayed there; mean streams from then on (and over the "
+        "10 % of the highest that any constant settles at, and stayed there; mean streams from then on (and over the "
         "optimum). Bold misses a bar. The optimum is the best constant, or the closed form where that is more. "
-        "Medians over the repetitions; where one fails, all fail.",
+        "Means over the repetitions, of optimizers and of constants, but the median of intervals and seconds; where "
+        "one fails, all fail.",
         f"{len(made)} transfers of {len({point['build'] for point in made})} builds of edt.",
     ]
     if busy:
@@ -238,6 +250,9 @@ def notes(found: dict[Cell, list[Point]], missing: dict[Cell, int]) -> list[str]
             f"In these cells the path was late by more than {LATE_MS} ms in half of the seconds of some transfer, "
             f"because the machine was too busy: {', '.join(busy)}."
         )
+    if lost:
+        each = ", ".join(f"{cell.name} ({', '.join(failed)})" for cell, failed in lost.items())
+        texts.append(f"These cells have no yardstick and count as missed, for these constants failed: {each}.")
     if missing:
         left = ", ".join(f"{cell.name} ({count})" for cell, count in missing.items())
         texts.append(f"Missing are {sum(missing.values())} transfers of {len(missing)} cells: {left}.")

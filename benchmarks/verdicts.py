@@ -42,11 +42,13 @@ class Yardstick:
     """The streams of the best constant, or the closed form's where those are more."""
     usual_bps: float
     """Goodput of the better one of the usual constants."""
+    settled: float
+    """The highest utility that any constant settled at, which need not be the one that is best over the whole time."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """How an optimizer did in a cell: medians over the repetitions."""
+    """How an optimizer did in a cell: means over the repetitions, but the median of when it converged."""
 
     cell: Cell
     name: str
@@ -56,7 +58,7 @@ class Verdict:
     goodput: float
     """Of that of the better one of the usual constants."""
     intervals: float
-    """Until it was within 10 % of what the best constant settled at, and stayed there; infinite if it never did."""
+    """Until it was within 10 % of the highest that a constant settled at, and stayed there; infinite if never."""
     seconds: float
     streams: float
     """Mean streams from then on, or over the second half if there was no such time."""
@@ -103,6 +105,16 @@ def constants(cell: Cell, points: Sequence[Point], seconds: float) -> list[Const
     return found
 
 
+def failed_constants(cell: Cell, points: Sequence[Point]) -> list[str]:
+    """The constants of which every transfer failed, so that the cell has no yardstick."""
+    found = []
+    for count in sorted({*USUAL, cell.optimum}):
+        own = [point for point in points if point["name"] == f"fixed {count}"]
+        if own and not any(point["timeline"] for point in own):
+            found.append(f"fixed {count}")
+    return found
+
+
 def is_constant(point: Point) -> bool:
     """Whether it was a transfer with a constant concurrency."""
     return bool(point["name"].startswith("fixed "))
@@ -115,7 +127,8 @@ def yardstick(cell: Cell, points: Sequence[Point], seconds: float) -> Yardstick 
         return None
     best = max(found.values(), key=lambda constant: constant.utility)
     usual = max(found[count].goodput_bps for count in USUAL)
-    return Yardstick(best, max(best.streams, cell.optimum), usual)
+    highest = max(constant.settled for constant in found.values())
+    return Yardstick(best, max(best.streams, cell.optimum), usual, highest)
 
 
 def verdict(cell: Cell, name: str, points: Sequence[Point], by: Yardstick, seconds: float) -> Verdict:
@@ -124,20 +137,33 @@ def verdict(cell: Cell, name: str, points: Sequence[Point], by: Yardstick, secon
     if failed := [point["failed"] for point in own if not point["timeline"]]:
         return Verdict(cell, name, 0.0, 0.0, 0.0, math.inf, math.inf, 0.0, math.inf, 0.0, str(failed[0]))
     each = [single(cell, point, by, seconds) for point in own]
-    worth, goodput, intervals, reached, used, guard = (statistics.median(values) for values in zip(*each, strict=True))
-    share = share_of(worth, by.best.utility)
-    return Verdict(cell, name, worth, share, goodput, intervals, reached, used, used / by.optimum, guard)
+    worths, goodputs, intervals, reached, used, guard = zip(*each, strict=True)
+    worth, streams_used = statistics.mean(worths), statistics.mean(used)
+    return Verdict(
+        cell,
+        name,
+        worth,
+        share_of(worth, by.best.utility),
+        statistics.mean(goodputs),
+        statistics.median(intervals),
+        statistics.median(reached),
+        streams_used,
+        streams_used / by.optimum,
+        statistics.mean(guard),
+    )
 
 
 def single(cell: Cell, point: Point, by: Yardstick, seconds: float) -> tuple[float, ...]:
     """One transfer: utility, goodput, intervals, seconds, streams, and the guard's share, as in `Verdict`."""
     timeline: Sequence[Sample] = point["timeline"]
     worth = utility_over(cell.rate_bps)
-    index = settled(timeline, worth, near(by.best.settled), 0.0, seconds)
+    index = settled(timeline, worth, near(by.settled), 0.0, seconds)
     reached = math.inf if index is None else float(timeline[index]["elapsed_s"])
     since = seconds / 2 if index is None else began(timeline, index)
-    # The interval in which that was, counted from 1.
-    intervals = math.inf if index is None else 1.0 + sum(end <= since for end in point["intervals"])
+    # The interval in which that was, counted from 1; known only where one was told of that ended after it.
+    ends = point["intervals"]
+    known = index is not None and any(end > since for end in ends)
+    intervals = 1.0 + sum(end <= since for end in ends) if known else math.inf
     return (
         mean(timeline, worth, 0.0, seconds),
         mean(timeline, throughput_bps, 0.0, seconds) / by.usual_bps if by.usual_bps else 0.0,

@@ -221,10 +221,31 @@ def test_a_verdict_names_every_bar_that_is_missed() -> None:
     assert math.isinf(found.intervals) and found.excess == pytest.approx(2.0)
 
 
-def test_a_verdict_takes_the_median_of_the_repetitions() -> None:
+def test_a_verdict_takes_the_mean_of_the_repetitions_as_of_constants() -> None:
     found = judged([good(0.2)] * 12, [good(0.95)] * 12, [good(1.0)] * 12)
-    assert found.utility == pytest.approx(0.95)
-    assert (found.intervals, found.missed) == (1.0, [])
+    assert found.utility == found.share == pytest.approx(2.15 / 3)
+    assert found.goodput == pytest.approx(2.15 / 3 / 0.6)
+    assert (found.intervals, found.missed) == (1.0, ["utility"])
+
+
+def test_who_settles_below_another_constant_than_the_best_has_not_converged() -> None:
+    where = cell()
+    late = point("fixed 8", *[good(0.0)] * 4, *[good(1.2)] * 8)
+    every = [late if each["name"] == "fixed 8" else each for each in constants(where)]
+    by = verdicts.yardstick(where, every, 12.0)
+    assert by and by.best.streams == 5
+    assert (by.best.settled, by.settled) == pytest.approx((1.0, 1.2))
+    assert not verdicts.verdict(where, "auto", [point("auto", *[good(1.0)] * 12)], by, 12.0).converged
+
+
+@pytest.mark.parametrize("ends", [[], [1.0, 2.0]], ids=["none", "cut off"])
+def test_who_does_not_tell_of_its_intervals_has_not_converged(ends: list[float]) -> None:
+    where = cell()
+    by = verdicts.yardstick(where, constants(where), 12.0)
+    assert by
+    own = {**point("auto", *[good(0.2)] * 3, *[good(1.0)] * 9), "intervals": ends}
+    found = verdicts.verdict(where, "auto", [own], by, 12.0)
+    assert math.isinf(found.intervals) and found.missed == ["utility", "convergence"]
 
 
 def test_one_that_failed_once_has_failed() -> None:
@@ -279,6 +300,32 @@ def test_the_page_of_the_grid_lists_what_misses_a_bar_and_what_is_missing(kept: 
     text = (kept / "RESULTS.md").read_text()
     assert "## grid" in text and f"Missing are 9 transfers of 1 cells: {third.name} (9)." in text
     assert grid_page.outcome({}, {}, 12.0, "full").scale == "full"
+
+
+def test_a_cell_whose_constants_failed_counts_as_missed_and_is_told() -> None:
+    first, second = cell(), cell(cap=20)
+    failed = {"timeline": [], "failed": "lost"}
+    found = {
+        first: [*constants(first), point("auto", *[good(1.0)] * 12)],
+        second: [
+            *({**each, **failed} if each["name"] == "fixed 8" else each for each in constants(second)),
+            point("auto", *[good(1.0)] * 12),
+        ],
+    }
+    made = grid_page.outcome(found, {}, 12.0, "full")
+    figures = {figure.what: figure for figure in made.figures}
+    assert figures["cells without a yardstick, because constants failed"].passed is False
+    assert figures["auto: cells with at least 0.9 of the best constant's utility"].values == [0.5]
+    assert any(f"{second.name} (fixed 8)" in note for note in made.notes)
+    whole = grid_page.outcome({first: found[first]}, {}, 12.0, "full")
+    assert whole.figures[0].passed is True and not any("count as missed" in note for note in whole.notes)
+
+
+def test_the_scale_tells_of_fewer_repetitions_and_shorter_transfers() -> None:
+    assert Options().scale_beside(1, 12.0) == "quick"
+    less = Options(quick=False, repetitions=1, seconds=10.0)
+    assert less.scale_beside(5, 60.0) == "full, 1 of 5 repetitions, 10 of 60 s"
+    assert Options(quick=False, repetitions=9, seconds=60.0).scale_beside(5, 60.0) == "full"
 
 
 def changed(*phases: tuple[float, float], offset_s: float = 0.0) -> Point:
@@ -346,6 +393,10 @@ def test_shares_are_equal_from_the_first_window_that_stays_so() -> None:
     (phase,) = shares.phases(made, 20.0)
     assert 4.0 <= phase.equal_s() <= 6.0
     assert phase.fairness() == pytest.approx(1.0)
+    assert phase.least() == pytest.approx(1.0)
+    dip = [(0.5, 5.0)] * 12 + [(0.1, 1.0)] * 4 + [(0.5, 5.0)] * 24
+    (relapsed,) = shares.phases(scene("two", ("auto", 0.0, [(0.5, 5.0)] * 60), ("auto", 20.0, dip)), 20.0)
+    assert relapsed.least() == pytest.approx(0.36 / 0.52) and relapsed.fairness() > 0.8
     unequal = scene("two", ("auto", 0.0, [(0.8, 8.0)] * 60), ("auto", 20.0, [(0.2, 2.0)] * 60))
     assert math.isinf(shares.phases(unequal, 20.0)[0].equal_s())
     assert shares.phases(unequal, 20.0)[0].fairness() == pytest.approx(1 / 1.36)
@@ -457,7 +508,7 @@ def test_a_cell_is_measured_kept_and_told(kept: Path, monkeypatch: pytest.Monkey
     name = "cubic-50M-1ms-loss0-nocap"
     document = json.loads((kept / "grid.json").read_text())
     assert names(document) == [name]
-    assert document["scale"] == "quick (part)"
+    assert document["scale"] == "quick, 2 of 12 s (part)"
     points = json.loads((kept / "tmp" / "grid-quick" / f"{name}.json").read_text())["points"]
     assert sorted(points) == ["falcon #0", "fixed 1 #0", "fixed 4 #0", "fixed 8 #0"]
     goodput = document["points"][name]["usual_bps"]

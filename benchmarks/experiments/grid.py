@@ -42,7 +42,9 @@ def run(options: Options) -> Iterator[Outcome]:
             work.measure()
         except OutOfTime:
             late = True
-    yield outcome(work.found(), work.missing(), work.seconds, options.scale)
+    full = not options.quick
+    scale = options.scale_beside(REPETITIONS[full], SECONDS[full])
+    yield outcome(work.found(), work.missing(), work.seconds, scale)
     if late:
         raise OutOfTime
 

@@ -56,7 +56,9 @@ def run(options: Options) -> Iterator[Outcome]:
                 steps.cliff(seed)
         except OutOfTime:
             late = True
-    yield outcome(steps, options.scale + " (part)" * late)
+    full = not options.quick
+    scale = options.scale_beside(REPETITIONS[full], PHASE_S[full])
+    yield outcome(steps, scale + " (part)" * late)
     if late:
         raise OutOfTime
 
