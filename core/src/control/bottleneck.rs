@@ -12,7 +12,7 @@ const BUSY: f64 = 0.5;
 /// How far the busiest stage must be ahead of the next.
 const AHEAD: f64 = 0.15;
 
-/// Share of the intervals in which a stage must have limited to be named for the whole transfer.
+/// Share of the time for which something must have limited to be named for the whole transfer.
 const MOSTLY: f64 = 0.4;
 
 /// Mean loss that is worth a word.
@@ -84,50 +84,66 @@ impl Level {
     }
 }
 
-/// For how long which stage limited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// For how long what limited.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Limited {
     /// The time that was measured.
     pub all: Duration,
     /// The part of it in which each stage limited.
     pub by: PerStage<Duration>,
+    /// The part of it in which the rate that all transfers of the host share was what limited.
+    pub by_host: Duration,
+    /// That rate in bytes per second, as it was the last time.
+    pub host_rate: Option<f64>,
 }
 
 impl Limited {
-    /// Adds what was measured elsewhere.
-    pub(super) fn add(&mut self, other: Self) {
-        let (own, by) = (self.by, other.by);
-        self.all += other.all;
+    /// The stage that limited longest, if it did so for at least 40 % of the time.
+    pub fn bottleneck(&self) -> Option<Stage> {
+        let PerStage { read, network, write } = self.by;
+        let times = [(read, Stage::Read), (network, Stage::Network), (write, Stage::Write)];
+        let (time, stage) = times.into_iter().max_by_key(|(time, _)| *time)?;
+        self.is_most(time).then_some(stage)
+    }
+
+    /// The rate of the host, if it limited for at least 40 % of the time.
+    pub fn held_to(&self) -> Option<f64> {
+        self.host_rate.filter(|_| self.is_most(self.by_host))
+    }
+
+    fn is_most(&self, time: Duration) -> bool {
+        !time.is_zero() && time.as_secs_f64() >= MOSTLY * self.all.as_secs_f64()
+    }
+
+    /// Adds what was measured later.
+    pub(super) fn add(&mut self, later: Self) {
+        let (own, by) = (self.by, later.by);
+        self.all += later.all;
         self.by = PerStage { read: own.read + by.read, network: own.network + by.network, write: own.write + by.write };
+        self.by_host += later.by_host;
+        self.host_rate = later.host_rate.or(self.host_rate);
     }
 }
 
-/// Counts over a whole transfer.
+/// Counts over a whole session.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) time: Limited,
     intervals: u32,
-    limited: PerStage<u32>,
     at_limit: u32,
     loss: f64,
     loss_known: u32,
-    held_back: u32,
-    host_rate: Option<f64>,
 }
 
 impl Tally {
     pub(super) fn count(&mut self, bottleneck: Option<Stage>, rates: &Rates, policy: &Policy) {
         self.intervals += 1;
         self.time.all += rates.interval;
-        let stage = match bottleneck {
-            Some(Stage::Read) => Some((&mut self.limited.read, &mut self.time.by.read)),
-            Some(Stage::Network) => Some((&mut self.limited.network, &mut self.time.by.network)),
-            Some(Stage::Write) => Some((&mut self.limited.write, &mut self.time.by.write)),
-            None => None,
-        };
-        if let Some((intervals, time)) = stage {
-            *intervals += 1;
-            *time += rates.interval;
+        match bottleneck {
+            Some(Stage::Read) => self.time.by.read += rates.interval,
+            Some(Stage::Network) => self.time.by.network += rates.interval,
+            Some(Stage::Write) => self.time.by.write += rates.interval,
+            None => {}
         }
         self.at_limit += u32::from(rates.concurrency.network + 1.5 >= f64::from(policy.limit.network));
         if let Some(loss) = rates.loss {
@@ -137,27 +153,15 @@ impl Tally {
     }
 
     /// Counts an interval in which the bytes per second that all of the host may move together were what limited, if they were.
-    pub(super) fn hold_back(&mut self, host_rate: Option<f64>) {
-        self.held_back += u32::from(host_rate.is_some());
-        self.host_rate = host_rate.or(self.host_rate);
-    }
-
-    /// These bytes per second, if they limited in at least 40 % of the intervals.
-    pub(super) fn host_rate(&self) -> Option<f64> {
-        self.host_rate.filter(|_| f64::from(self.held_back) >= MOSTLY * f64::from(self.intervals))
-    }
-
-    /// The stage that limited most often, if it did so in at least 40 % of the intervals.
-    pub(super) fn bottleneck(&self) -> Option<Stage> {
-        let PerStage { read, network, write } = self.limited;
-        let counts = [(read, Stage::Read), (network, Stage::Network), (write, Stage::Write)];
-        let (count, stage) = counts.into_iter().max_by_key(|(count, _)| *count)?;
-        (count > 0 && f64::from(count) >= MOSTLY * f64::from(self.intervals)).then_some(stage)
+    pub(super) fn hold_back(&mut self, host_rate: Option<f64>, interval: Duration) {
+        if host_rate.is_some() {
+            self.time.add(Limited { by_host: interval, host_rate, ..Limited::default() });
+        }
     }
 
     /// What would help beyond the [`remedy`] of the stage that limits, for people.
     pub(super) fn advice(&self, policy: &Policy) -> Vec<String> {
-        let bottleneck = self.bottleneck();
+        let bottleneck = self.time.bottleneck();
         let mut advice = Vec::new();
         let loss = self.loss / f64::from(self.loss_known.max(1));
         if loss > LOSSY {
@@ -240,16 +244,16 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_is_named_for_the_whole_transfer_from_two_fifths_of_the_intervals_on() {
+    fn a_stage_is_named_for_the_whole_transfer_from_two_fifths_of_the_time_on() {
         let policy = Policy::new(PolicyName::Fair, 64);
         let mut tally = Tally::default();
-        assert_eq!(tally.bottleneck(), None);
+        assert_eq!(tally.time.bottleneck(), None);
         for stage in [Some(Stage::Write), None, Some(Stage::Write), Some(Stage::Read), None] {
             tally.count(stage, &rates(0.1, 0.1, 0.1), &policy);
         }
-        assert_eq!(tally.bottleneck(), Some(Stage::Write));
+        assert_eq!(tally.time.bottleneck(), Some(Stage::Write));
         tally.count(None, &rates(0.1, 0.1, 0.1), &policy);
-        assert_eq!(tally.bottleneck(), None);
+        assert_eq!(tally.time.bottleneck(), None);
     }
 
     #[test]
@@ -261,24 +265,24 @@ mod tests {
             tally.count(stage, &Rates { interval, ..rates(0.1, 0.1, 0.1) }, &policy);
         }
         let by = PerStage { read: 2, network: 0, write: 8 }.map(Duration::from_secs);
-        let once = Limited { all: Duration::from_secs(11), by };
+        let once = Limited { all: Duration::from_secs(11), by, ..Limited::default() };
         assert_eq!(tally.time, once);
         tally.time.add(once);
         assert_eq!((tally.time.all, tally.time.by.write), (2 * once.all, 2 * once.by.write));
     }
 
     #[test]
-    fn a_rate_of_the_host_is_named_from_two_fifths_of_the_intervals_on() {
+    fn a_rate_of_the_host_is_named_from_two_fifths_of_the_time_on() {
         let policy = Policy::new(PolicyName::Fair, 64);
         let mut tally = Tally::default();
-        assert_eq!(tally.host_rate(), None);
+        assert_eq!(tally.time.held_to(), None);
         for host_rate in [Some(9e6), None, Some(8e6), None, None] {
-            tally.hold_back(host_rate);
+            tally.hold_back(host_rate, Duration::from_secs(1));
             tally.count(None, &rates(0.1, 0.1, 0.1), &policy);
         }
-        assert_eq!(tally.host_rate(), Some(8e6));
+        assert_eq!(tally.time.held_to(), Some(8e6));
         tally.count(None, &rates(0.1, 0.1, 0.1), &policy);
-        assert_eq!(tally.host_rate(), None);
+        assert_eq!(tally.time.held_to(), None);
     }
 
     #[test]

@@ -6,9 +6,11 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::error::ErrorKind;
+use crate::event::Stage;
 use crate::metrics::sampler::StageSample;
 use crate::optimizer::falcon::Falcon;
 use crate::optimizer::fixed::Fixed;
+use crate::optimizer::guard::Guard;
 use crate::optimizer::{Buffers, Listed, Observation, PerStage, PolicyName};
 use crate::protocol::message::TcpMeters;
 use crate::testing::clock::ManualClock;
@@ -277,6 +279,37 @@ fn files_of_a_later_session_are_all_only_if_none_was_listed_before() {
 }
 
 #[test]
+fn what_limited_over_several_sessions_is_what_did_for_most_of_their_time() {
+    let seconds = Duration::from_secs;
+    let held = || {
+        let (by_host, host_rate) = (seconds(5), Some(2e6));
+        let limited = Limited { all: seconds(5), by_host, host_rate, ..Limited::default() };
+        Outcome { limited, advice: vec!["short".to_owned()], ..Outcome::default() }
+    };
+    let long = || {
+        let by = PerStage { read: seconds(100), network: seconds(3400), write: seconds(100) };
+        Outcome { limited: Limited { all: seconds(3600), by, ..Limited::default() }, interventions: 2, ..Outcome::default() }
+    };
+    assert_eq!((held().limited.held_to(), held().limited.bottleneck()), (Some(2e6), None));
+    for sessions in [[held(), long()], [long(), held()]] {
+        let mut outcome = Outcome::default();
+        sessions.into_iter().for_each(|session| outcome.extend(session));
+        assert_eq!((outcome.limited.held_to(), outcome.limited.bottleneck()), (None, Some(Stage::Network)));
+        assert_eq!((outcome.advice.len(), outcome.interventions), (0, 2));
+    }
+}
+
+#[test]
+fn a_guard_that_brings_a_setting_back_and_keeps_it_has_stepped_in_once() {
+    let clock = Arc::new(ManualClock::new());
+    let mut plant = SimulatedPlant::new(&clock, 19);
+    let (optimizer, _) = Scripted::new(&[[12_u16; 3].as_slice(), &[1; 60]].concat(), refuse);
+    let outcome = run(&mut plant, Box::new(Guard::new(optimizer)), settings(), &*clock);
+    let by_guard = outcome.decisions.iter().filter(|tuned| tuned.decision.reason.starts_with("guard: ")).count();
+    assert!(by_guard > 4 && outcome.interventions == 1, "{by_guard} decisions, {} times", outcome.interventions);
+}
+
+#[test]
 fn the_engine_clamps_what_an_unguarded_optimizer_answers() {
     let clock = Arc::new(ManualClock::new());
     let mut plant = SimulatedPlant::new(&clock, 10);
@@ -319,7 +352,7 @@ fn without_meters_nothing_is_decided_and_nothing_breaks() {
     plant.failing = true;
     let outcome = run(&mut plant, Box::new(Falcon::new()), settings(), &*clock);
     assert_eq!((outcome.timeline.len(), outcome.decisions.len()), (0, 1));
-    assert!(outcome.bottleneck.is_none());
+    assert!(outcome.limited.bottleneck().is_none());
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub(super) fn judge(totals: &Totals, outcome: &Outcome, options: &TransferOption
     if verdict.rate_limited {
         return verdict;
     }
-    if let Some(rate) = outcome.host_rate {
+    if let Some(rate) = outcome.limited.held_to() {
         verdict.host_limited = true;
         verdict.advice.push(format!(
             "all transfers of this host together may move {}: a higher `--host-rate` or `EDT_HOST_RATE`, or fewer of them at once, \
@@ -48,13 +48,13 @@ pub(super) fn judge(totals: &Totals, outcome: &Outcome, options: &TransferOption
     if totals.bytes_verified < TELLING.1 {
         return verdict;
     }
-    verdict.bottleneck = outcome.bottleneck;
-    let made_up = match outcome.bottleneck {
+    verdict.bottleneck = outcome.limited.bottleneck();
+    let made_up = match verdict.bottleneck {
         Some(Stage::Read) => is_made_up(ends[0]),
         Some(Stage::Write) => is_made_up(ends[1]),
         Some(Stage::Network) | None => false,
     };
-    verdict.advice.extend(outcome.bottleneck.filter(|_| !made_up).map(|stage| remedy(stage).to_owned()));
+    verdict.advice.extend(verdict.bottleneck.filter(|_| !made_up).map(|stage| remedy(stage).to_owned()));
     verdict.advice.extend(outcome.advice.iter().cloned());
     verdict
 }
@@ -66,11 +66,23 @@ fn is_made_up(endpoint: &Endpoint) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::control::Limited;
+    use crate::optimizer::PerStage;
+
+    /// Ten seconds in which a stage limited.
+    fn limited(stage: Stage) -> Limited {
+        let all = Duration::from_secs(10);
+        let of = |one: Stage| if one == stage { all } else { Duration::ZERO };
+        let by = PerStage { read: of(Stage::Read), network: of(Stage::Network), write: of(Stage::Write) };
+        Limited { all, by, ..Limited::default() }
+    }
 
     fn judged(elapsed_s: f64, bytes_verified: u64, stage: Stage, options: &TransferOptions, ends: [&str; 2]) -> Verdict {
         let totals = Totals { elapsed_s, bytes_verified, files_done: 1, ..Totals::default() };
-        let outcome = Outcome { bottleneck: Some(stage), advice: vec!["seen".to_owned()], ..Outcome::default() };
+        let outcome = Outcome { limited: limited(stage), advice: vec!["seen".to_owned()], ..Outcome::default() };
         let [from, to] = ends.map(Endpoint::from);
         judge(&totals, &outcome, options, [&from, &to])
     }
@@ -104,7 +116,8 @@ mod tests {
     #[test]
     fn a_rate_of_the_host_is_named_as_what_limits_and_no_stage() {
         let totals = Totals { elapsed_s: 10.0, bytes_verified: 9_000_000, files_done: 1, ..Totals::default() };
-        let outcome = Outcome { bottleneck: Some(Stage::Write), host_rate: Some(1e6), ..Outcome::default() };
+        let held = Limited { by_host: Duration::from_secs(9), host_rate: Some(1e6), ..limited(Stage::Write) };
+        let outcome = Outcome { limited: held, ..Outcome::default() };
         let ends = ["a", "b"].map(Endpoint::from);
         let judged = |options| judge(&totals, &outcome, &options, [&ends[0], &ends[1]]);
         let verdict = judged(TransferOptions::default());
