@@ -65,7 +65,7 @@ pub(super) fn fewer(fit: &Fit, losses: &Losses, price: &Price, current: u16) -> 
     let utility = |workers: u16| {
         let (worths, paid) = (worths(workers), price.k.powf(-f64::from(workers)));
         move |index: usize| {
-            let load = f64::from(workers) / curves()[index].saturation;
+            let load = curves()[index].load(f64::from(workers));
             worths[index] * (paid - price.loss_weight * law.caused(load))
         }
     };
@@ -90,7 +90,7 @@ fn expected(fit: &Fit, losses: &Losses, price: &Price, candidates: &[u16], enoug
         // In units of what a worker moves alone, so that no scale is too large or too small.
         let most = (most - fit.scales[index]).exp();
         for (place, utility) in utilities.iter_mut().enumerate() {
-            let load = f64::from(candidates[place]) / curve.saturation;
+            let load = curve.load(f64::from(candidates[place]));
             *utility = worths[place][index].min(most) * (prices[place] - price.loss_weight * law.caused(load));
         }
         let highest = utilities.iter().copied().fold(f64::NEG_INFINITY, f64::max).abs().max(f64::MIN_POSITIVE);
@@ -155,15 +155,15 @@ mod tests {
     fn loss_that_grows_with_streams_makes_them_fewer_and_base_loss_does_not() {
         let (fit, mut base, mut congestion) = (fit(20.0), Losses::default(), Losses::default());
         for n in [4.0, 10.0, 16.0, 24.0, 30.0, 40.0] {
-            base.observe(n, 20.0, Some(0.01));
-            congestion.observe(n, 20.0, Some(0.3 * (n / 20.0 - 1.0_f64).max(0.0)));
+            base.observe(n / 20.0, Some(0.01));
+            congestion.observe(n / 20.0, Some(0.3 * (n / 20.0 - 1.0_f64).max(0.0)));
         }
         let free = choose(&fit, &Losses::default(), &PRICE, 1, None);
         assert_eq!(choose(&fit, &base, &PRICE, 1, None), free);
         assert!(choose(&fit, &congestion, &PRICE, 1, None) <= free);
         // Even where nearly all that is sent gets lost, fewer streams would not lose less.
         for lost in [0.1, 0.9, 1.0] {
-            (0..20).for_each(|_| base.observe(10.0, 20.0, Some(lost)));
+            (0..20).for_each(|_| base.observe(0.5, Some(lost)));
             assert_eq!(choose(&fit, &base, &PRICE, 1, None), free, "{lost}");
         }
     }

@@ -70,6 +70,22 @@ impl Curve {
         }
     }
 
+    /// Workers of one's own that fill the stage: beside others on a full path, none.
+    pub(super) fn full(&self) -> f64 {
+        match self.family {
+            Family::Own { .. } => self.saturation,
+            Family::Among { room } => (room - 1.0) * self.saturation,
+        }
+    }
+
+    /// All workers, so many of one's own among them, as a multiple of those that fill the stage.
+    pub(super) fn load(&self, workers: f64) -> f64 {
+        match self.family {
+            Family::Own { .. } => workers / self.saturation,
+            Family::Among { room } => (workers + self.saturation) / (room * self.saturation),
+        }
+    }
+
     /// Whether it is one of a path among others.
     pub(super) fn is_among(&self) -> bool {
         matches!(self.family, Family::Among { .. })
@@ -149,6 +165,16 @@ mod tests {
         assert!((among(10.0, 1.0).fair(100.0) - 8.0).abs() < 1e-9);
         assert!((among(10.0, 1.25).fair(2.0) - 2.0).abs() < 1e-9 && (among(0.5, 1.0).fair(9.0) - 1.0).abs() < 1e-9);
         assert!((own(10.0, 30.0, 0.0).fair(100.0) - 100.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_load_of_a_path_among_others_is_theirs_too_and_one_where_own_streams_fill_what_is_left() {
+        let (alone, roomy, filled) = (own(10.0, 2.0, 0.0), among(8.0, 1.5), among(8.0, 1.0));
+        for (curve, full) in [(alone, 10.0), (roomy, 4.0), (filled, 0.0)] {
+            assert!((curve.full() - full).abs() < 1e-9 && (curve.load(full) - 1.0).abs() < 1e-9, "{curve:?}");
+        }
+        assert!((alone.load(5.0) - 0.5).abs() < 1e-9 && (roomy.load(16.0) - 2.0).abs() < 1e-9);
+        assert!((filled.load(2.0) - 1.25).abs() < 1e-9);
     }
 
     #[test]

@@ -150,9 +150,19 @@ impl Fit {
         self.mean(|index| self.scales[index]).exp()
     }
 
-    /// Workers that fill the stage, by the likeliest hypothesis.
+    /// Workers that fill the stage, by the likeliest hypothesis; where others share it, their streams.
     pub(super) fn saturation(&self) -> f64 {
         curves()[self.best].saturation
+    }
+
+    /// Workers of one's own that fill it, by the same.
+    pub(super) fn full(&self) -> f64 {
+        curves()[self.best].full()
+    }
+
+    /// All workers, so many of one's own among them, as a multiple of those that fill it, by the same.
+    pub(super) fn load(&self, workers: f64) -> f64 {
+        curves()[self.best].load(workers)
     }
 
     /// Bytes per second of a full stage, by the likeliest hypothesis.

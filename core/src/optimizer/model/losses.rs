@@ -14,7 +14,7 @@ const MOST: f64 = 0.9;
 /// The losses of the last intervals.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Losses {
-    /// Load, streams over those that fill the path, and lost share.
+    /// Load, all streams over those that fill the path, and lost share.
     seen: VecDeque<(f64, f64)>,
 }
 
@@ -26,13 +26,13 @@ pub(super) struct LossLaw {
 }
 
 impl Losses {
-    /// Takes the loss of an interval of `workers` on a path that `saturation` fill; nothing where the system does not tell it.
-    pub(super) fn observe(&mut self, workers: f64, saturation: f64, loss: Option<f64>) {
+    /// Takes the loss of an interval of this load; nothing where the system does not tell it.
+    pub(super) fn observe(&mut self, load: f64, loss: Option<f64>) {
         let Some(loss) = loss.filter(|loss| loss.is_finite()) else { return };
         if self.seen.len() == WINDOW {
             self.seen.pop_front();
         }
-        self.seen.push_back((workers / saturation, loss.clamp(0.0, 1.0)));
+        self.seen.push_back((load, loss.clamp(0.0, 1.0)));
     }
 
     /// The law: the mean where the path is not full, and the slope beyond by least squares.
@@ -73,7 +73,7 @@ mod tests {
     fn law(seen: &[(f64, f64)]) -> LossLaw {
         let mut losses = Losses::default();
         for &(workers, loss) in seen {
-            losses.observe(workers, 10.0, Some(loss));
+            losses.observe(workers / 10.0, Some(loss));
         }
         losses.law()
     }
@@ -100,8 +100,8 @@ mod tests {
     #[test]
     fn nothing_known_and_nonsense_are_no_loss() {
         let mut losses = Losses::default();
-        losses.observe(4.0, 10.0, None);
-        losses.observe(4.0, 10.0, Some(f64::NAN));
+        losses.observe(0.4, None);
+        losses.observe(0.4, Some(f64::NAN));
         assert!(losses.law().caused(99.0) < 1e-12);
     }
 }

@@ -118,7 +118,7 @@ impl Stage {
         let Some(fit) = self.filter.fit() else { return };
         // New streams lose much until they have found their rate, which says nothing of what they lose then.
         if f64::from(self.ran) <= SETTLED * f64::from(self.before) {
-            self.losses.observe(seen.working, fit.saturation(), seen.loss);
+            self.losses.observe(fit.load(seen.working), seen.loss);
         }
         match (self.news, self.probed) {
             (News::Changed | News::Returned | News::Forgotten, _) => self.probe.hasten(),
@@ -176,7 +176,7 @@ impl Stage {
         let (ran, workers) = (self.ran, self.workers);
         let to = if next == ran { format!("staying at {ran} {workers}") } else { format!("{ran} -> {next} {workers}") };
         let each = human_rate(fit.worker_rate());
-        let known = if fit.saturation() > 2.0 * f64::from(ran) {
+        let known = if fit.full() > 2.0 * f64::from(ran) {
             format!("{each} each and no end of the capacity in sight")
         } else {
             format!("capacity about {}, {each} each alone", human_rate(fit.capacity()))
@@ -201,6 +201,7 @@ fn gained(fit: &Fit, from: u16, seen: &Seen) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::optimizer::model::fit::first_noise;
 
     const PRICE: Price = Price { k: 1.02, loss_weight: 10.0, limit: 50 };
 
@@ -227,6 +228,17 @@ mod tests {
         let next = settled().decide(&PRICE, None);
         assert!((9..=10).contains(&next.workers), "{next:?}");
         assert!(next.reason.starts_with("capacity about ") && next.reason.contains("each alone: "), "{}", next.reason);
+    }
+
+    #[test]
+    fn beside_many_streams_of_others_on_a_full_path_the_end_of_the_capacity_is_in_sight() {
+        // Forty streams of others fill it.
+        let moved = |own: f64| 1e7 * own * 40.0 / (own + 40.0);
+        let points = [1.0, 2.0, 4.0, 8.0, 12.0, 16.0].map(|own| Point::new(own, moved(own), Bound::Exact));
+        let fit = Fit::of(&points, first_noise(), 1.0);
+        assert!(fit.saturation() > 30.0 && fit.full() < 12.0, "{} and {}", fit.saturation(), fit.full());
+        let reason = Stage { ran: 12, ..Stage::new("streams") }.reason(&fit, 12);
+        assert!(reason.starts_with("capacity about "), "{reason}");
     }
 
     #[test]
