@@ -37,7 +37,7 @@ use crate::store::{EntryKind, Store, Times};
 use crate::transfer::job::{Job, JobRunner, Way};
 use crate::transfer::learned::Learned;
 use crate::transfer::runner::{Ended, Guarding, Runner, SharedOptimizer};
-use crate::transfer::settings::{Here, check_mirror, chosen, claim, policy, receive_options, send_options};
+use crate::transfer::settings::{Here, check_mirror, chosen, claim, haste, policy, receive_options, send_options};
 
 pub use handle::{Canceller, TransferHandle};
 
@@ -299,7 +299,7 @@ impl Transfer {
             (Some(_), _) => FirstStreams::always(0),
             _ if options.policy == PolicyName::Fixed => FirstStreams::always(options.concurrency),
             (None, "auto") if services => FirstStreams::AUTO_REQUESTS,
-            (None, "auto") => FirstStreams::AUTO.for_work(work, options.policy),
+            (None, "auto") => FirstStreams::AUTO.for_work(work, haste(options)),
             (None, "fixed") => FirstStreams::always(options.concurrency),
             _ => FirstStreams::always(1),
         };

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::setting::whole;
-use super::{Decision, Observation, Optimizer, Policy, PolicyName, utility};
+use super::{Decision, Observation, Optimizer, Policy, utility};
 use crate::error::Result;
 use crate::report::{human_bytes, human_count};
 
@@ -82,8 +82,10 @@ pub struct FirstStreams {
 
 /// Whether a short transfer may begin with more streams than usual.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Haste {
+pub enum Haste {
+    /// It may.
     Allowed,
+    /// Not one that stays behind others, nor one that may have less to send than there is.
     Never,
 }
 
@@ -109,7 +111,7 @@ impl FirstStreams {
     }
 
     const fn by_trip(usual: [u16; 3]) -> Self {
-        Self { usual, most: u16::MAX, work: None, haste: Haste::Allowed }
+        Self { usual, most: u16::MAX, work: None, haste: Haste::Never }
     }
 
     /// No more than so many.
@@ -119,17 +121,10 @@ impl FirstStreams {
     }
 
     /// Fitted to the work as far as it is known: no more than have something to do, and more than usual where a short transfer of many
-    /// files over a long path would spend much of its time growing; the latter not for one that stays behind others.
+    /// files over a long path would spend much of its time growing, if it may.
     #[must_use]
-    pub fn for_work(self, work: Option<Extent>, policy: PolicyName) -> Self {
-        let haste = if policy == PolicyName::Low { Haste::Never } else { self.haste };
+    pub fn for_work(self, work: Option<Extent>, haste: Haste) -> Self {
         Self { work, haste, ..self }
-    }
-
-    /// Never more than usual, as where the best number is known from before.
-    #[must_use]
-    pub fn without_haste(self) -> Self {
-        Self { haste: Haste::Never, ..self }
     }
 
     /// How many over a path of this round trip time.
@@ -177,19 +172,17 @@ impl Fitted {
     }
 
     /// Whether the streams have less under way than their first windows: so many have not grown sooner, they only are in each other's way.
+    /// Where a rate of the host held them back, that says nothing of their number.
     fn is_crowded(&self, observation: &Observation) -> bool {
         let under_way = utility::arrived(observation) * self.rtt.as_secs_f64();
-        under_way < FIRST_WINDOW * f64::from(observation.applied.concurrency.network)
+        !observation.held_back && under_way < FIRST_WINDOW * f64::from(observation.applied.concurrency.network)
     }
 
-    fn reason(&self, wanted: Wanted, streams: u16) -> String {
+    fn reason(&self, streams: u16) -> String {
         let begin = format!("start: {}", human_count(u64::from(streams), "stream"));
         let Some(work) = self.first.work else { return begin };
-        let (items, bytes) = (human_count(work.items, "item"), human_bytes(work.bytes));
-        match wanted {
-            Wanted::More(_) => format!("{begin} for {items} of {bytes}: many grow sooner over {} ms", self.rtt.as_millis()),
-            Wanted::Usual | Wanted::Fewer(_) => format!("{begin} for {items} of {bytes}"),
-        }
+        let all = format!("{begin} for {} of {}", human_count(work.items, "item"), human_bytes(work.bytes));
+        if self.hastened { format!("{all}: many grow sooner over {} ms", self.rtt.as_millis()) } else { all }
     }
 }
 
@@ -206,18 +199,20 @@ impl Optimizer for Fitted {
             Wanted::Fewer(streams) if streams >= own.concurrency.network => return own,
             Wanted::Fewer(streams) | Wanted::More(streams) => streams.min(policy.limit.network).max(1),
         };
-        self.hastened = matches!(wanted, Wanted::More(_));
+        // A limit may leave no more than usual.
+        self.hastened = streams > self.first.usual(self.rtt);
         let concurrency = policy.limit.map(|limit| streams.min(limit.max(1)));
-        Decision { concurrency, reason: self.reason(wanted, streams), ..own }
+        Decision { concurrency, reason: self.reason(streams), ..own }
     }
 
     fn decide(&mut self, observation: &Observation) -> Result<Decision> {
-        if !std::mem::take(&mut self.hastened) || !self.is_crowded(observation) {
+        let (applied, limit) = (&observation.applied, observation.policy.limit);
+        let (ran, usual) = (applied.concurrency.network, self.first.usual(self.rtt).min(limit.network).max(1));
+        if !std::mem::take(&mut self.hastened) || ran <= usual || !self.is_crowded(observation) {
             return self.inner.decide(observation);
         }
-        let (applied, usual) = (&observation.applied, self.first.usual(self.rtt));
-        let concurrency = observation.policy.limit.map(|limit| usual.min(limit.max(1)));
-        let reason = format!("{} streams are more than fill the path: going on with {usual}", applied.concurrency.network);
+        let concurrency = limit.map(|limit| usual.min(limit.max(1)));
+        let reason = format!("{ran} streams have less under way than their first windows: going on with {usual}");
         Ok(Decision { concurrency, reason, ..applied.clone() })
     }
 }
@@ -225,8 +220,8 @@ impl Optimizer for Fitted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::optimizer::PerStage;
     use crate::optimizer::falcon::Falcon;
+    use crate::optimizer::{PerStage, PolicyName};
 
     const LONG: Duration = Duration::from_millis(67);
 
@@ -235,7 +230,7 @@ mod tests {
     }
 
     fn streams(work: Extent, rtt_ms: u64) -> u16 {
-        FirstStreams::AUTO.at_most(64).for_work(Some(work), PolicyName::Fair).over(Duration::from_millis(rtt_ms))
+        FirstStreams::AUTO.at_most(64).for_work(Some(work), Haste::Allowed).over(Duration::from_millis(rtt_ms))
     }
 
     fn fair() -> Policy {
@@ -243,7 +238,7 @@ mod tests {
     }
 
     fn fitted(work: Extent) -> Fitted {
-        let first = FirstStreams::AUTO.at_most(64).for_work(Some(work), PolicyName::Fair);
+        let first = FirstStreams::AUTO.at_most(64).for_work(Some(work), Haste::Allowed);
         Fitted::new(Box::new(Falcon::starting_at(first.over(LONG))), first, LONG)
     }
 
@@ -286,13 +281,13 @@ mod tests {
         let first = FirstStreams::AUTO;
         let over = |first: FirstStreams| first.over(LONG);
         let unknown = Extent { complete: false, ..work(16_384, 1 << 20) };
-        assert_eq!(over(first.for_work(None, PolicyName::Fair)), 16);
-        assert_eq!(over(first.for_work(Some(unknown), PolicyName::Fair)), 16);
-        assert_eq!(over(first.for_work(Some(work(5000, Extent::SHORT + 1)), PolicyName::Fair)), 16);
-        let short = first.for_work(Some(work(863, 500_000_000)), PolicyName::High);
-        assert_eq!([over(short), over(short.without_haste()), over(short.at_most(20))], [48, 16, 20]);
-        assert_eq!(over(first.for_work(Some(work(863, 500_000_000)), PolicyName::Low)), 16);
-        assert_eq!(over(first.for_work(Some(work(1, 100)), PolicyName::Low)), 1);
+        assert_eq!(over(first.for_work(None, Haste::Allowed)), 16);
+        assert_eq!(over(first.for_work(Some(unknown), Haste::Allowed)), 16);
+        assert_eq!(over(first.for_work(Some(work(5000, Extent::SHORT + 1)), Haste::Allowed)), 16);
+        let short = first.for_work(Some(work(863, 500_000_000)), Haste::Allowed);
+        assert_eq!([over(short), over(short.at_most(20))], [48, 20]);
+        assert_eq!(over(first.for_work(Some(work(863, 500_000_000)), Haste::Never)), 16);
+        assert_eq!(over(first.for_work(Some(work(1, 100)), Haste::Never)), 1);
     }
 
     #[test]
@@ -304,7 +299,7 @@ mod tests {
         assert_eq!(many.concurrency, PerStage::all(48));
         assert_eq!(many.reason, "start: 48 streams for 863 items of 500 MB: many grow sooner over 67 ms");
         let narrow = fitted(work(863, 500_000_000)).start(&Policy::new(PolicyName::Fair, 6));
-        assert_eq!(narrow.concurrency, PerStage::all(6));
+        assert_eq!((narrow.concurrency, narrow.reason.as_str()), (PerStage::all(6), "start: 6 streams for 863 items of 500 MB"));
         let usual = fitted(work(863, 50 << 30)).start(&fair());
         assert_eq!(usual, Falcon::starting_at(16).start(&fair()));
     }
@@ -332,9 +327,21 @@ mod tests {
         // 20 Mbit/s: 167 kB are under way in 67 ms, a fourth of 48 first windows.
         let second = fitted.decide(&Observation::of_a_test(first, 2.5e6, 64)).unwrap();
         assert_eq!(second.concurrency, PerStage::all(16));
-        assert_eq!(second.reason, "48 streams are more than fill the path: going on with 16");
+        assert_eq!(second.reason, "48 streams have less under way than their first windows: going on with 16");
         let third = fitted.decide(&Observation::of_a_test(second, 2.5e6, 64)).unwrap();
         assert!(third.reason.starts_with("16 streams ran instead of 52: going on from there"), "{}", third.reason);
+    }
+
+    #[test]
+    fn a_slow_first_interval_takes_nothing_back_where_a_rate_held_it_or_few_streams_ran() {
+        let slow = |held_back: bool, ran: u16| {
+            let mut fitted = fitted(work(863, 500_000_000));
+            let first = fitted.start(&fair());
+            let applied = Decision { concurrency: PerStage::all(ran), ..first };
+            let reason = fitted.decide(&Observation { held_back, ..Observation::of_a_test(applied, 1e5, 64) }).unwrap().reason;
+            reason.contains("first windows")
+        };
+        assert_eq!([slow(false, 48), slow(true, 48), slow(false, 6), slow(false, 16)], [true, false, false, false]);
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub mod utility;
 
 pub use agent::Sampling;
 pub(crate) use first::Fitted;
-pub use first::{Extent, FirstStreams};
+pub use first::{Extent, FirstStreams, Haste};
 pub(crate) use listed::exponent;
 pub use listed::{Listed, SizeClass, SizeShare};
 

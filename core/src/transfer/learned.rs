@@ -76,8 +76,6 @@ impl Learned {
         if let Some(agent) = self.agent {
             return Ok(agent);
         }
-        // Where the path is known from before, so is how many streams are best.
-        let first = if self.history.is_empty() { first } else { first.without_haste() };
         let first = if self.outdated { FirstStreams::AUTO } else { first };
         let trip = rtt.unwrap_or_default();
         let name = match options.policy {

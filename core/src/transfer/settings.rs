@@ -6,7 +6,7 @@ use crate::broker::Claim;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::history;
-use crate::optimizer::{PerStage, Policy};
+use crate::optimizer::{Haste, PerStage, Policy, PolicyName};
 use crate::options::{Digest, Fsync, Overwrite, RunMode, Selection, Symlinks, TransferOptions};
 use crate::path::RelativePath;
 use crate::plan::minimal;
@@ -24,6 +24,13 @@ pub(super) fn policy(options: &TransferOptions, work: &Work, allowed: u16) -> Po
         pipelining: options.pipelining.unwrap_or(u16::MAX),
         ..Policy::new(options.policy, options.max_streams.get().min(allowed).min(connections))
     }
+}
+
+/// Whether many streams at once may be worth their while: not where the transfer stays behind others, and not where much of what there
+/// is may be left out because it stands at the destination.
+pub(super) fn haste(options: &TransferOptions) -> Haste {
+    let all = options.selection == Selection::All && options.overwrite == Overwrite::Replace;
+    if all && options.policy != PolicyName::Low { Haste::Allowed } else { Haste::Never }
 }
 
 /// What of a transfer is in this process.
@@ -128,4 +135,21 @@ pub(super) fn check_mirror(options: &TransferOptions, roots: &[Root]) -> Result<
             .with_hint("mirror each source to a directory of its own"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_transfer_that_sends_all_there_is_and_stays_behind_nobody_makes_haste() {
+        let usual = TransferOptions::default();
+        assert_eq!(haste(&usual), Haste::Allowed);
+        assert_eq!(haste(&TransferOptions { policy: PolicyName::High, ..usual.clone() }), Haste::Allowed);
+        assert_eq!(haste(&TransferOptions { policy: PolicyName::Low, ..usual.clone() }), Haste::Never);
+        for selection in [Selection::Changed, Selection::Mirror] {
+            assert_eq!(haste(&TransferOptions { selection, ..usual.clone() }), Haste::Never);
+        }
+        assert_eq!(haste(&TransferOptions { overwrite: Overwrite::Never, ..usual }), Haste::Never);
+    }
 }
