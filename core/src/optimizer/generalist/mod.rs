@@ -116,7 +116,8 @@ impl Optimizer for Generalist {
         let wanted = self.asks(seen, policy, most);
         let found = self.probe.judge(&self.features, seen.streams, price);
         self.target = if found == Found::More { wanted.max(seen.streams.ln()) } else { wanted };
-        let next = self.target.exp().round_ties_even();
+        // What ran may be more than the limit is now.
+        let next = self.target.exp().round_ties_even().min(f64::from(policy.limit.network));
         if let Some(tried) = self.probe.due(&self.features, (seen.streams, next), price, most) {
             let reason = format!("probing {tried:.0} streams for an interval instead of {next:.0}");
             return Ok(self.answer(whole(tried), policy, reason));
@@ -128,7 +129,7 @@ impl Optimizer for Generalist {
             Found::NoMore => "the probe found no more; ",
         };
         let ran = seen.streams;
-        let reason = format!("{probed}{ran:.0} streams moved {share:.0} % of the most lately: the policy asks for {next:.0}");
+        let reason = format!("{probed}{ran:.0} streams moved {share:.0} % of the most lately: the agent asks for {next:.0}");
         Ok(self.answer(whole(next), policy, reason))
     }
 }

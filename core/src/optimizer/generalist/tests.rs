@@ -160,7 +160,7 @@ fn each_decision_says_why() {
     let decisions = Trial::new(&mut optimizer, TestPath::of_streams(12), 64).decisions(60);
     let kinds: BTreeSet<&str> = decisions.iter().filter_map(|one| one.reason.split(' ').next()).collect();
     assert!(kinds.contains("start:") && kinds.contains("probing"), "{kinds:?}");
-    assert!(decisions.iter().any(|one| one.reason.contains("the policy asks for")));
+    assert!(decisions.iter().any(|one| one.reason.contains("the agent asks for")));
     assert!(decisions.iter().any(|one| one.reason.contains("the probe found no more")));
 }
 
