@@ -269,10 +269,11 @@ fn a_rate_that_others_of_the_host_lower_is_no_collapse_and_no_harm() {
 fn falcon_takes_no_interval_that_the_host_held_back_for_a_test() {
     let mut guard = Guard::new(Box::new(Falcon::starting_at(30)));
     let mut decision = guard.start(&policy(64));
+    let begun = decision.concurrency.network;
     for _ in 0..60 {
         let observation = Observation { held_back: true, ..observed(&decision, 4.0 * STREAM, policy(64)) };
         decision = guard.decide(&observation).unwrap();
-        assert_eq!(decision.concurrency.network, 30, "{}", decision.reason);
+        assert_eq!(decision.concurrency.network, begun, "{}", decision.reason);
     }
 }
 
@@ -311,13 +312,13 @@ fn a_sound_fixed_setting_is_left_alone() {
 
 #[test]
 fn a_path_that_loses_so_much_that_every_utility_is_below_zero_is_no_harm() {
-    let mut guard = scripted(|interval| uniform(if interval < 10 { 8 } else { 6 }));
+    let mut guard = scripted(|interval| uniform(if interval < 10 { 8 } else { 7 }));
     let limits = policy(64);
     let mut decision = guard.start(&limits);
     for interval in 1..60_u32 {
         let lossy = Observation { loss: Some(0.12), ..observed(&decision, linear(decision.concurrency.network, 64), limits) };
         decision = guard.decide(&lossy).unwrap();
-        let wanted = if interval < 10 { 8 } else { 6 };
+        let wanted = if interval < 10 { 8 } else { 7 };
         assert_eq!(decision.concurrency.network, wanted, "interval {interval}: {}", decision.reason);
     }
 }
