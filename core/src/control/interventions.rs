@@ -29,7 +29,9 @@ mod tests {
 
     fn count(reasons: &[&str]) -> u32 {
         let mut interventions = Interventions::default();
-        reasons.iter().for_each(|reason| interventions.follow(reason));
+        for reason in reasons {
+            interventions.follow(reason);
+        }
         interventions.count
     }
 

@@ -293,7 +293,9 @@ fn what_limited_over_several_sessions_is_what_did_for_most_of_their_time() {
     assert_eq!((held().limited.held_to(), held().limited.bottleneck()), (Some(2e6), None));
     for sessions in [[held(), long()], [long(), held()]] {
         let mut outcome = Outcome::default();
-        sessions.into_iter().for_each(|session| outcome.extend(session));
+        for session in sessions {
+            outcome.extend(session);
+        }
         assert_eq!((outcome.limited.held_to(), outcome.limited.bottleneck()), (None, Some(Stage::Network)));
         assert_eq!((outcome.advice.len(), outcome.interventions), (0, 2));
     }
