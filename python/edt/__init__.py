@@ -40,7 +40,7 @@ from edt.events import (
     Tuned,
 )
 from edt.files import Entry, list, remove, stat
-from edt.optimizer import Buffers, Decision, Listed, Observation, Optimizer, PerStage, Policy, SizeClass
+from edt.optimizer import Buffers, Decision, Listed, Observation, Optimizer, PerStage, Policy, SizeClass, SizeShare
 from edt.options import ConnectOptions, ServeOptions, TransferOptions
 from edt.report import ManifestEntry, Report
 from edt.server import Server, serve
@@ -85,6 +85,7 @@ __all__ = [
     "ServeOptions",
     "Server",
     "SizeClass",
+    "SizeShare",
     "SourceChangedError",
     "ThrottledError",
     "Totals",

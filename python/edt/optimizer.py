@@ -17,6 +17,9 @@ U = TypeVar("U")
 # The core's number for "no limit", which is None here.
 _NO_LIMIT = 65535
 
+# A size has so many bits, and the exponents of sizes are below that.
+_EXPONENTS = 64
+
 
 @dataclass(frozen=True)
 class PerStage(Generic[T]):
@@ -40,6 +43,19 @@ class PerStage(Generic[T]):
 
 
 @dataclass(frozen=True)
+class SizeShare:
+    """The streams that are to be at files of some sizes."""
+
+    exponent: int
+    """Files of 2^`exponent` bytes and more belong to it, but for those of the next share. The first share has all that
+    are smaller too."""
+    streams: int
+    """How many streams; where there are more or fewer in all, as many of them as this is of all shares."""
+    parallelism: int | None = None
+    """Chunks of one file in flight at once, if the decision has no lower limit; `None` for no limit."""
+
+
+@dataclass(frozen=True)
 class Decision:
     """What an optimizer answers."""
 
@@ -51,6 +67,12 @@ class Decision:
     """Chunks a stream may have unacknowledged; `None` for no limit."""
     reason: str = ""
     """Why, for people."""
+    shares: tuple[SizeShare, ...] = ()
+    """How streams are divided among files of different sizes, smallest first.
+
+    Empty, as with most optimizers: each stream takes what is next. What was listed of each size is in
+    `Observation.listed`. A share without work leaves its streams to the others.
+    """
 
     @classmethod
     def uniform(cls, concurrency: int, reason: str = "") -> Decision:
@@ -200,7 +222,12 @@ class Adapter:
 def decision_of(data: dict[str, Any]) -> Decision:
     """Takes a decision from JSON."""
     return Decision(
-        PerStage(**data["concurrency"]), _limit_of(data["parallelism"]), _limit_of(data["pipelining"]), data["reason"]
+        PerStage(**data["concurrency"]),
+        _limit_of(data["parallelism"]),
+        _limit_of(data["pipelining"]),
+        data["reason"],
+        # The core leaves them out where there are none.
+        tuple(_share_of(each) for each in data.get("shares", ())),
     )
 
 
@@ -231,6 +258,10 @@ def _listed_of(data: dict[str, Any]) -> Listed:
     return Listed(tuple(SizeClass(**each) for each in data["classes"]), data["complete"])
 
 
+def _share_of(data: dict[str, int]) -> SizeShare:
+    return SizeShare(data["exponent"], data["streams"], _limit_of(data["parallelism"]))
+
+
 def _duration_of(data: dict[str, int]) -> timedelta:
     return timedelta(seconds=data["secs"], microseconds=data["nanos"] / 1000)
 
@@ -247,9 +278,30 @@ def _decision_json(decision: Decision) -> str:
             "concurrency": asdict(decision.concurrency.map(_count)),
             "parallelism": _count(decision.parallelism),
             "pipelining": _count(decision.pipelining),
+            "shares": _shares_json(decision.shares),
             "reason": str(decision.reason),
         }
     )
+
+
+def _shares_json(shares: tuple[SizeShare, ...]) -> list[dict[str, int]]:
+    """Shares as the core takes them: smallest sizes first, and no two that begin at the same size."""
+    each = sorted(((_exponent(share), share) for share in shares), key=lambda pair: pair[0])
+    if len({exponent for exponent, _ in each}) < len(each):
+        raise ValueError("two shares of a decision begin at files of the same size")
+    return [
+        {"exponent": exponent, "streams": _count(share.streams), "parallelism": _count(share.parallelism)}
+        for exponent, share in each
+    ]
+
+
+def _exponent(share: SizeShare) -> int:
+    if not isinstance(share, SizeShare):
+        raise TypeError(f"the shares of a decision are of `edt.SizeShare`, which `{share!r}` is not")
+    exponent = index(share.exponent)
+    if not 0 <= exponent < _EXPONENTS:
+        raise ValueError(f"the exponent of a share is from 0 to {_EXPONENTS - 1}, and not {exponent}")
+    return exponent
 
 
 def _count(value: int | None) -> int:

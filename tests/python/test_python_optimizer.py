@@ -52,6 +52,25 @@ class Alternating:
         return edt.Decision(edt.PerStage(2, 2, self.turns[len(self.writers) % 2]))
 
 
+class Dividing:
+    """Has four streams all the time, divided among files of different sizes or not."""
+
+    def __init__(self, *shares: edt.SizeShare) -> None:
+        self.shares = shares
+        self.applied: list[edt.Decision] = []
+
+    def start(self, policy: edt.Policy) -> edt.Decision:
+        del policy
+        return self.decision()
+
+    def decide(self, observation: edt.Observation) -> edt.Decision:
+        self.applied.append(observation.applied)
+        return self.decision()
+
+    def decision(self) -> edt.Decision:
+        return edt.Decision(edt.PerStage.all(4), reason="as ever", shares=self.shares)
+
+
 class Failing:
     """Fails at its first decision."""
 
@@ -124,6 +143,31 @@ def test_an_interval_counts_the_writers_of_its_own_decision_alone(tree: Path, tm
     assert max(few) <= 3.2, alternating.writers
 
 
+def small_before_large(tmp_path: Path, url: str, optimizer: edt.Optimizer) -> tuple[int, edt.Report]:
+    """Copies 40 small files and two large ones; tells how many small ones were there before the first large one."""
+    for name, count, size in (("a-small", 40, 200_000), ("b-large", 2, 12_000_000)):
+        (tmp_path / "sizes" / name).mkdir(parents=True, exist_ok=True)
+        for number in range(count):
+            (tmp_path / "sizes" / name / f"{number}").write_bytes(bytes(size))
+    transfer = edt.Transfer(tmp_path / "sizes", url, optimizer=optimizer, limit_rate="20MB", interval=0.1)
+    done = [event.path for event in transfer if isinstance(event, edt.FileDone)]
+    assert len(done) == 42 and transfer.report is not None
+    return next(number for number, path in enumerate(done) if path.startswith("b-large")), transfer.report
+
+
+def test_streams_are_divided_among_files_of_different_sizes(tmp_path: Path, served: tuple[edt.Server, Path]) -> None:
+    shares = (edt.SizeShare(17, 3), edt.SizeShare(23, 1, parallelism=1))
+    optimizer = Dividing(*reversed(shares))
+    before, report = small_before_large(tmp_path, f"{served[0].url}divided/", optimizer)
+    assert before == 40
+    assert {each.shares for each in optimizer.applied} == {shares}
+    assert report.decisions[0].decision.shares == shares
+    # Without shares the largest go first.
+    before, report = small_before_large(tmp_path, f"{served[0].url}undivided/", Dividing())
+    assert before < 40
+    assert report.decisions[0].decision.shares == ()
+
+
 def test_an_exception_ends_the_tuning_and_not_the_data(tree: Path, target: Path) -> None:
     with pytest.warns(RuntimeWarning, match="(?s)`Failing` failed.*Traceback.*nothing is left of fair"):
         report = copy(tree, target, Failing())
@@ -136,12 +180,22 @@ def test_a_failing_start_ends_the_tuning_and_not_the_data(tree: Path, target: Pa
         assert copy(tree, target, Steps()).is_complete
 
 
+def divided(*shares: object) -> edt.Decision:
+    """A decision with these shares, sound or not."""
+    return edt.Decision(edt.PerStage.all(2), shares=shares)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
         (None, "not with `None`"),
         (edt.Decision.uniform(-1), "no negative numbers"),
         (edt.Decision.uniform(1.5), "float"),  # type: ignore[arg-type]
+        (divided(edt.SizeShare(64, 1)), "from 0 to 63, and not 64"),
+        (divided(edt.SizeShare(-1, 1)), "from 0 to 63, and not -1"),
+        (divided(edt.SizeShare(3, -2)), "no negative numbers"),
+        (divided(edt.SizeShare(3, 1), edt.SizeShare(3, 2)), "begin at files of the same size"),
+        (divided((3, 1)), "`edt.SizeShare`, which"),
     ],
 )
 def test_an_answer_that_is_no_decision_is_explained(tree: Path, target: Path, answer: object, message: str) -> None:
