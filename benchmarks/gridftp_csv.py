@@ -1,11 +1,11 @@
-"""Turns the GridFTP logs published with HARP into files for `edt history import`: `gridftp_csv.py FOLDER`."""
+"""Turns the GridFTP logs published with HARP into files for `edt history import`."""
 
 from __future__ import annotations
 
+import argparse
 import csv
 import gzip
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from gridftp_logs import FASTEST_MIBPS, FOLDER, MEBIBIT, SHORTEST_S, date_s
@@ -70,12 +70,18 @@ def convert(logs: Path, file: Path) -> int:
     return count
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Writes each of the logs into a folder."""
-    folder = Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
-    for logs in sorted(FOLDER.glob("*.csv.gz")):
-        file = folder / logs.name.removesuffix(".gz")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("output", type=Path, metavar="FOLDER", help="where to write a CSV file for each log")
+    parser.add_argument("--logs", type=Path, default=FOLDER, metavar="FOLDER", help="where the logs lie (%(default)s)")
+    options = parser.parse_args(arguments)
+    found = sorted(options.logs.glob("*.csv.gz"))
+    if not found:
+        parser.error(f"there is no log, *.csv.gz, in `{options.logs}`: name their folder with --logs")
+    options.output.mkdir(parents=True, exist_ok=True)
+    for logs in found:
+        file = options.output / logs.name.removesuffix(".gz")
         print(f"{convert(logs, file)} transfers in {file}")
 
 

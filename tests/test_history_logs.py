@@ -1,7 +1,8 @@
-"""The real GridFTP logs that were published with HARP, imported into the history."""
+"""The GridFTP logs that were published with HARP, made into CSV files and imported into the history."""
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -36,3 +37,32 @@ def test_real_logs_are_imported_whole(edt: Edt, scratch: Path, logs: Path, expec
             (1, 1, 1),
         }
         assert {row["bandwidth"] for row in rows} == {1.25e9}
+
+
+LOG = """date,src,dst,fast,bw_bps,rtt_s,buf_B,file_size_B,file_count,cc,p,pp,thr_mibps
+2015-03-01,a,b,ON,1e10,0.04,4194304,104857600,32,4,2,8,800
+2015-03-01,a,b,OFF,1e10,0.04,4194304,104857600,32,4,2,0,99999
+"""
+
+
+def test_a_folder_of_logs_is_converted(scratch: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (scratch / "logs").mkdir()
+    (scratch / "logs" / "one.csv.gz").write_bytes(gzip.compress(LOG.encode()))
+    gridftp_csv.main([str(scratch / "made"), "--logs", str(scratch / "logs")])
+    header, row = (scratch / "made" / "one.csv").read_text().splitlines()
+    assert header.split(",") == list(gridftp_csv.COLUMNS)
+    assert row.split(",")[1:3] == ["a", "b (fast)"], "and the one that is too fast to be true is left out"
+    assert f"1 transfers in {scratch / 'made' / 'one.csv'}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("words", "code"), [(["--help"], 0), (["made", "--logs", "none"], 2), ([], 2)])
+def test_help_and_mistakes_write_nothing(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], code: int
+) -> None:
+    monkeypatch.chdir(scratch)
+    with pytest.raises(SystemExit) as ended:
+        gridftp_csv.main(words)
+    assert ended.value.code == code
+    told = capsys.readouterr()
+    assert "--logs FOLDER" in told.out + told.err
+    assert list(scratch.iterdir()) == []
