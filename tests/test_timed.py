@@ -1,0 +1,89 @@
+"""Transfers that are ended after their time, beside one another."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import timed
+from harness import wait_until
+from processes import Failed, Measured, Workplace
+from together import together
+
+CLIENT = """
+import json, signal, sys, time
+
+def tell(second):
+    each = {"read": 1.0, "network": 1.0, "write": 1.0}
+    totals = {"bytes_verified": int(second * 1e6)}
+    print(json.dumps({"event": "sampled", "elapsed_s": second, "concurrency": each, "loss": None, "totals": totals}))
+    sys.stdout.flush()
+
+def tuned(reason):
+    print(json.dumps({"event": "tuned", "decision": {"reason": reason}}))
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))
+tell(1.0)
+tell(1.0)
+tuned("guard: back to 4")
+tell(2.0)
+tuned("falcon: 5")
+tell(3.0)
+if sys.argv[1] == "stays":
+    time.sleep(60)
+"""
+
+
+def client(scratch: Path, word: str) -> Measured:
+    """A program that tells of three intervals as `edt cp --json` does."""
+    file = scratch / "client.py"
+    file.write_text(CLIENT)
+    return Measured([sys.executable, file, word], {})
+
+
+def test_a_transfer_is_ended_after_its_time_and_its_intervals_are_kept(scratch: Path) -> None:
+    found = timed.followed(client(scratch, "stays"), 3.0)
+    assert [sample["elapsed_s"] for sample in found.timeline] == [1.0, 2.0, 3.0]
+    assert [sample["overruled"] for sample in found.timeline] == [False, True, False]
+    assert [sample["throughput"]["network"] for sample in found.timeline] == [1_000_000] * 3
+
+
+def test_a_transfer_that_ends_before_its_time_has_failed(scratch: Path) -> None:
+    with pytest.raises(Failed, match="ended with 0"):
+        timed.followed(client(scratch, "ends"), 9.0)
+    assert not Measured.running
+
+
+def test_files_are_more_than_the_path_can_move_and_take_no_memory(scratch: Path) -> None:
+    source = scratch / "source"
+    source.mkdir()
+    for name in ("a", "b"):
+        (source / name).write_bytes(name.encode())
+    found = list(timed.supply(source, Workplace(scratch), 1e9, 60.0).iterdir())
+    assert len(found) * timed.FILE > 60 * 1e9 / 8
+    assert {file.stat().st_ino for file in found} == {file.stat().st_ino for file in source.iterdir()}
+
+
+def test_what_has_arrived_is_removed_and_what_is_on_its_way_is_not(scratch: Path) -> None:
+    target, own = scratch / "target", scratch / "target" / ".edt"
+    own.mkdir(parents=True)
+    (own / "partial").touch()
+    with timed.Sweeper(target):
+        (target / "000000.bin").touch()
+        wait_until(lambda: not (target / "000000.bin").exists(), "the end of what arrived")
+    assert (own / "partial").exists()
+
+
+def test_jobs_run_side_by_side_and_the_first_error_is_told() -> None:
+    begin = time.monotonic()
+    assert together([lambda over: over.wait(0.3), lambda over: over.wait(0.3)]) == [False, False]
+    assert time.monotonic() - begin < 0.55
+
+    def fails(_: object) -> bool:
+        raise Failed("no path")
+
+    with pytest.raises(Failed, match="no path"):
+        together([lambda over: over.wait(0.0), fails])
