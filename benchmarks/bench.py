@@ -49,7 +49,8 @@ class Options:
     optimizers: tuple[str, ...] | None = None
     congestion: tuple[str, ...] = ("cubic",)
     keep_fixed: bool = False
-    """With `resume`, transfers with a constant concurrency are kept whatever build of edt made them."""
+    """With `resume`, transfers with a constant concurrency are kept whatever build of edt made them, if it was measured
+    by the same code and over the same emulator of paths."""
 
     @property
     def scale(self) -> str:

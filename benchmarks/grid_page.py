@@ -243,7 +243,8 @@ def notes(found: dict[Cell, list[Point]], missing: dict[Cell, int], lost: dict[C
         "optimum). Bold misses a bar. The optimum is the best constant, or the closed form where that is more. "
         "Means over the repetitions, of optimizers and of constants, but the median of intervals and seconds; where "
         "one fails, all fail.",
-        f"{len(made)} transfers of {len({point['build'] for point in made})} builds of edt.",
+        f"{len(made)} transfers of {len({point['build'] for point in made})} builds of edt and of what measures it, of "
+        f"which edt failed at {sum(not point['timeline'] for point in made)}: those are kept, and not tried again.",
     ]
     if busy:
         texts.append(

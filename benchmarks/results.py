@@ -106,11 +106,6 @@ def identity() -> str:
     return f"{commit} {digest(changes.encode() + program())}"
 
 
-def build() -> str:
-    """Which build of edt is measured, whatever else has changed."""
-    return digest(program())
-
-
 def program() -> bytes:
     """The program that is measured."""
     return EDT.read_bytes() if EDT.exists() else b""

@@ -81,12 +81,12 @@ def congestions(names: tuple[str, ...]) -> tuple[str, ...]:
 class Trainer:
     """Explores a path and trains agents for it, which are kept in a folder."""
 
-    def __init__(self, place: Workplace, folder: Path, source: Path) -> None:
-        self.place, self.folder, self.source = place, folder, source
+    def __init__(self, place: Workplace, folder: Path, source: Path, build: str) -> None:
+        self.place, self.folder, self.source, self.build = place, folder, source, build
 
     def file(self, path: str, kind: str) -> Path:
-        """Where an agent is kept."""
-        return self.folder / f"{path}-{kind}.safetensors"
+        """Where an agent is kept: one that another build has explored for and trained is another agent."""
+        return self.folder / f"{path}-{kind}-{self.build}.safetensors"
 
     def train(self, path: str, kind: str, overrides: dict[str, str]) -> None:
         """Trains an agent for a path of these parameters."""

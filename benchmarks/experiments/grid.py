@@ -15,9 +15,9 @@ from bench import KEPT, Bench, Options
 from cells import Cell, batches, chosen, grid
 from grid_page import outcome
 from points import OutOfTime, Point, Points
-from processes import Failed, TooSlow, Workplace, workplace
-from results import Outcome, build
-from timed import supply, timed
+from processes import ROOT, Failed, TooSlow, Workplace, workplace
+from results import Outcome, digest, program
+from timed import Timed, supply, timed
 from timelines import mean, streams, throughput_bps
 from together import together
 from verdicts import is_constant
@@ -27,6 +27,8 @@ SECONDS = (12.0, 60.0)
 REPETITIONS = (1, 5)
 SOURCE_SCALE = 0.5
 """Of the data set `uniform`: 32 files of 16 MiB, each of which is sent many times under other names."""
+SOURCES = tuple(ROOT / "benchmarks" / name for name in ("cells.py", "timed.py", "verdicts.py", "experiments/grid.py"))
+"""What measures a point and judges it, beside the emulator of paths."""
 
 
 def run(options: Options) -> Iterator[Outcome]:
@@ -64,10 +66,12 @@ class Grid:
             raise Failed(f"no cell of the grid has a name that holds `{options.cells}`")
         self.all = [cell for cell in every if cell in {*self.cells, *chosen(every, None, quick=options.quick)}]
         self.folder = KEPT / f"grid-{options.scale}"
-        self.build = build()
+        self.ground = ground()
+        self.build = f"{digest(program())}-{self.ground}"
         self.points = {cell: self.kept(cell) for cell in self.all}
         self.source = Bench("grid", options, place).data("uniform", SOURCE_SCALE).path
-        self.trainer = tuned.Trainer(place, self.folder / "agents", self.source)
+        self.trainer = tuned.Trainer(place, self.folder / "agents", self.source, self.build)
+        self.untrained: dict[tuple[str, str], Exception] = {}
 
     def kept(self, cell: Cell) -> Points:
         """The points of a cell: what earlier runs finished of this build, unless it is to be measured anew."""
@@ -78,9 +82,9 @@ class Grid:
         return points
 
     def holds(self, point: Point) -> bool:
-        """Whether what was measured still counts; what failed is tried again."""
-        known = point["build"] == self.build or (self.options.keep_fixed and is_constant(point))
-        return bool(known and point["timeline"])
+        """Whether what was measured still counts: also a failure, unless it was one of the ground and not of edt."""
+        kept = self.options.keep_fixed and is_constant(point) and point["build"].endswith(f"-{self.ground}")
+        return bool((kept or point["build"] == self.build) and counts(point))
 
     def measure(self) -> None:
         """All cells once, then all of them again with another seed, and so on."""
@@ -105,7 +109,7 @@ class Grid:
         """Trains the agents that are missing, with nothing else running."""
         for cell in batch:
             for kind in (name for name in self.optimizers if name in tuned.AGENTS):
-                if self.trainer.file(cell.name, kind).exists():
+                if self.trainer.file(cell.name, kind).exists() or not self.needs(cell, kind):
                     continue
                 if self.options.deadline is not None and time.monotonic() >= self.options.deadline:
                     raise OutOfTime
@@ -114,7 +118,13 @@ class Grid:
                     self.trainer.train(cell.name, kind, cell.overrides)
                 except (Failed, emulated.Unavailable) as error:
                     # Its transfers say so.
+                    self.untrained[cell.name, kind] = error
                     print(f"  {cell.name}: {kind} is not trained, {error}", flush=True)
+
+    def needs(self, cell: Cell, kind: str) -> bool:
+        """Whether an agent has transfers before it that were not made yet, nor failed for want of it."""
+        keys = (f"{kind} #{seed}" for seed in range(self.repetitions))
+        return (cell.name, kind) not in self.untrained and any(key not in self.points[cell].found for key in keys)
 
     def side_by_side(self, batch: list[Cell], seed: int) -> None:
         """Measures cells at the same time, each in a thread and in namespaces of its own."""
@@ -141,28 +151,55 @@ class Grid:
         """One transfer over a path of its own."""
         point: Point = {"name": each.name, "seed": seed, "build": self.build}
         try:
+            if (cell.name, each.name) in self.untrained:
+                raise self.untrained[cell.name, each.name]
             with emulated.Path.start(schedule=None, seed=seed + 1, **cell.overrides) as running:
-                ends = paths.ends_of(cell.name, running)
-                ended = timed(place, ends, each.words, source, self.seconds)
+                ended = self.transfer(cell, each, place, source, running)
                 late = late_ms(running)
         except (Failed, TooSlow, emulated.Unavailable) as error:
             if over.is_set():
                 raise
-            return {**point, "failed": " ".join(str(error).split())[-300:], "timeline": []}
+            again = not isinstance(error, Failed)
+            return {**point, "failed": " ".join(str(error).split())[-300:], "again": again, "timeline": []}
         return {**point, "timeline": ended.timeline, "intervals": ended.intervals, "late_ms": late}
 
+    def transfer(
+        self, cell: Cell, each: tuned.Run, place: Workplace, source: Path, running: emulated.Path
+    ) -> Timed:
+        """One transfer over a path; it is no failure of edt's if the path has ended by itself."""
+        try:
+            return timed(place, paths.ends_of(cell.name, running), each.words, source, self.seconds)
+        except Failed as error:
+            if running.process.poll() is None:
+                raise
+            raise emulated.Unavailable(f"the path ended by itself: {error}") from error
+
     def found(self) -> dict[Cell, list[Point]]:
-        """All points that are there, by cell."""
-        return {cell: list(self.points[cell].found.values()) for cell in sorted(self.all, key=in_order)}
+        """All points that count, by cell."""
+        return {cell: list(self.counted(cell).values()) for cell in sorted(self.all, key=in_order)}
+
+    def counted(self, cell: Cell) -> dict[str, Point]:
+        """The points of a cell but for those that are to be tried again."""
+        return {key: point for key, point in self.points[cell].found.items() if counts(point)}
 
     def missing(self) -> dict[Cell, int]:
         """How many transfers are missing in each cell, if any are."""
         found = {}
         for cell in sorted(self.all, key=in_order):
             keys = {f"{each.name} #{seed}" for seed in range(self.repetitions) for each in self.runs(cell, seed)}
-            if left := len(keys - self.points[cell].found.keys()):
+            if left := len(keys - self.counted(cell).keys()):
                 found[cell] = left
         return found
+
+
+def ground() -> str:
+    """A short name for what measures and judges: points of another emulator or of other code are not those of this."""
+    return digest("".join(digest(file.read_bytes()) for file in (emulated.build(), *SOURCES)).encode())
+
+
+def counts(point: Point) -> bool:
+    """Whether a transfer was made, or edt failed at it; if there was no path or no time for it, nothing is known."""
+    return bool(point["timeline"] or not point["again"])
 
 
 def in_order(cell: Cell) -> tuple[str, int, int, float, int]:
