@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from snakemake_storage_plugin_edt.per_process import PerProcess
 from snakemake_storage_plugin_edt.query import Place
 from snakemake_storage_plugin_edt.questions import Questions
 
@@ -61,6 +62,16 @@ class _Followed:
     until: float
 
 
+class _Locks:
+    """Who is at what in one process."""
+
+    def __init__(self) -> None:
+        self.known = threading.Lock()
+        """Held while what is known is changed."""
+        self.looking: defaultdict[Place, threading.Lock] = defaultdict(threading.Lock)
+        """Held while somebody looks for something in a directory."""
+
+
 class Listings:
     """Answers for a while from what was listed. Threads may share it."""
 
@@ -76,8 +87,7 @@ class Listings:
         self._unlistable: set[Place] = set()
         self._slow_trees: set[Place] = set()
         self._changes = 0
-        self._looking: defaultdict[Place, threading.Lock] = defaultdict(threading.Lock)
-        self._lock = threading.Lock()
+        self._locks = PerProcess(_Locks)
 
     def known(self, place: Place) -> edt.Entry | Unknown | None:
         """What is known without a look: the entry, `None` if there is none, or that nothing is known.
@@ -111,8 +121,9 @@ class Listings:
         known = self.known(place)
         if not isinstance(known, Unknown):
             return known
-        with self._lock:
-            looking = self._looking[place.parent]
+        locks = self._locks.own
+        with locks.known:
+            looking = locks.looking[place.parent]
         with looking:
             told = self._told(place)
             if isinstance(told, Unknown):
@@ -150,7 +161,7 @@ class Listings:
         """Drops what is known of places that may have changed, and of what lies above and below them."""
         changed = set(places)
         above = {each for place in places for each in _up(place)}
-        with self._lock:
+        with self._locks.own.known:
             # What is being asked at present may be of before.
             self._changes += 1
             self._single = {known: answer for known, answer in self._single.items() if changed.isdisjoint(_up(known))}
@@ -198,7 +209,7 @@ class Listings:
             return None
         entries = {entry.path: entry for entry in found if entry.path}
         listing = _Listing(entries, tree, self._until(begun))
-        with self._lock:
+        with self._locks.own.known:
             if changes == self._changes:
                 self._listed[directory] = listing
         return listing
@@ -211,7 +222,7 @@ class Listings:
             entry: edt.Entry | None = self._questions.stat(place)
         except (edt.NotFoundError, edt.WrongTypeError):
             entry = None
-        with self._lock:
+        with self._locks.own.known:
             if changes == self._changes:
                 self._single[place] = (entry, self._until(begun))
         return entry
@@ -232,7 +243,7 @@ class Listings:
         else:
             times = [each for each in (told.modified_ns, modified_ns) if each is not None]
             entry = replace(told, size=size, modified_ns=max(times, default=None), mode=None)
-        with self._lock:
+        with self._locks.own.known:
             if changes == self._changes:
                 self._followed[place] = _Followed(told, entry, self._until(begun))
         return entry

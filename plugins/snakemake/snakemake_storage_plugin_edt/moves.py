@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from snakemake_storage_plugin_edt.batches import Request
+from snakemake_storage_plugin_edt.per_process import PerProcess
 
 if TYPE_CHECKING:
     import edt
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 # Seconds before the second attempt; doubled for each further one.
 _FIRST_WAIT = 1.0
 
-_running: weakref.WeakSet[edt.TransferHandle] = weakref.WeakSet()
+_running: PerProcess[weakref.WeakSet[edt.TransferHandle]] = PerProcess(weakref.WeakSet)
 
 
 class MoveError(Exception):
@@ -105,7 +106,7 @@ class Mover:
 
         line = _Line(self.logger, self.progress)
         handle = transfer.start()
-        _running.add(handle)
+        _running.own.add(handle)
         for event in handle:
             if isinstance(event, edt.Planned):
                 line.planned = event
@@ -181,7 +182,7 @@ def _wait(seconds: float, requests: Mapping[str, Sequence[Request]]) -> None:
 @atexit.register
 def _end() -> None:
     """Ends what still runs when the process does, so that it is kept for the next attempt."""
-    for handle in list(_running):
+    for handle in list(_running.own):
         handle.cancel()
     for thread in threading.enumerate():
         if thread.name.startswith("edt-") and thread is not threading.current_thread():

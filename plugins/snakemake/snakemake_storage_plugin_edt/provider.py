@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import os
 import tempfile
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,6 +19,8 @@ from snakemake_interface_storage_plugins.storage_provider import (
 
 from snakemake_storage_plugin_edt.batches import Batcher
 from snakemake_storage_plugin_edt.listings import Listings, Unknown
+from snakemake_storage_plugin_edt.lookers import Lookers
+from snakemake_storage_plugin_edt.per_process import PerProcess
 from snakemake_storage_plugin_edt.query import Place, QueryError, place_of
 from snakemake_storage_plugin_edt.settings import Mount, StorageProviderSettings, check, mounts_of
 
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Threads that wait for answers of storages beside the event loop.
-_LOOKERS = 8
-
 
 class StorageProvider(StorageProviderBase):
     """Reaches storages through edt. Nothing is opened before the first object is asked for."""
@@ -49,8 +45,7 @@ class StorageProvider(StorageProviderBase):
         if self.settings is None:
             self.settings = StorageProviderSettings()
         check(self.settings)
-        self._looking = 0
-        self._counting = threading.Lock()
+        self._lookers = PerProcess(Lookers)
 
     @classmethod
     def example_queries(cls) -> list[ExampleQuery]:
@@ -116,13 +111,7 @@ class StorageProvider(StorageProviderBase):
 
     async def beside(self, work: Callable[[], T]) -> T:
         """Runs what waits for a storage on a thread beside the event loop."""
-        with self._counting:
-            self._looking += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._lookers, work)
-        finally:
-            with self._counting:
-                self._looking -= 1
+        return await self._lookers.own.run(work)
 
     @cached_property
     def listings(self) -> Listings:
@@ -149,7 +138,7 @@ class StorageProvider(StorageProviderBase):
         return Batcher(Storer(self.listings, self._mover).carry_out, "edt-store", self._is_looking)
 
     def _is_looking(self) -> bool:
-        return self._looking > 0
+        return self._lookers.own.are_looking()
 
     @cached_property
     def _mover(self) -> Any:
@@ -173,10 +162,6 @@ class StorageProvider(StorageProviderBase):
         return options
 
     @cached_property
-    def _lookers(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(_LOOKERS, thread_name_prefix="edt-look")
-
-    @cached_property
     def _mounts(self) -> list[Mount]:
         return mounts_of(self.settings.mounts)
 
@@ -195,9 +180,11 @@ def _private_file(secret: str) -> str:
     file, name = tempfile.mkstemp(prefix="edt-token-")
     with os.fdopen(file, "w") as writer:
         writer.write(secret)
-    atexit.register(_remove, name)
+    atexit.register(_remove, name, os.getpid())
     return name
 
 
-def _remove(name: str) -> None:
-    Path(name).unlink(missing_ok=True)
+def _remove(name: str, process: int) -> None:
+    """A process that was forked from the one that needs the file leaves it where it is."""
+    if os.getpid() == process:
+        Path(name).unlink(missing_ok=True)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from snakemake_storage_plugin_edt.per_process import PerProcess
 from snakemake_storage_plugin_edt.query import SERVER, Place
 
 if TYPE_CHECKING:
@@ -22,17 +23,25 @@ _KEPT = 5.0
 _AT_ONCE = 8
 
 
+class _Sessions:
+    """The sessions of one process with servers."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        """Held while any of the others is looked at or changed, and for no longer."""
+        self.open: dict[str, tuple[_edt.Files, float]] = {}
+        self.connecting: dict[str, threading.Lock] = {}
+        self.reaper: threading.Timer | None = None
+
+
 class Questions:
-    """Lists and describes. Threads may share it."""
+    """Lists and describes. Threads may share it, and a process that was forked has sessions of its own."""
 
     def __init__(self, options: Mapping[str, Any], retries: int) -> None:
         """`options` are those by which edt reaches the storage; it is asked so many times more while it is away."""
         self._options = dict(options)
         self._retries = retries
-        self._sessions: dict[str, tuple[_edt.Files, float]] = {}
-        self._connecting: dict[str, threading.Lock] = {}
-        self._reaper: threading.Timer | None = None
-        self._lock = threading.Lock()
+        self._sessions = PerProcess(_Sessions)
 
     def list(self, directory: Place, *, recursive: bool) -> list[edt.Entry]:
         """The entries of a directory, or all below it, named relative to it."""
@@ -71,32 +80,35 @@ class Questions:
     def _files(self, root: str) -> _edt.Files:
         from edt import _edt
 
-        with self._lock:
-            connecting = self._connecting.setdefault(root, threading.Lock())
+        sessions = self._sessions.own
+        with sessions.lock:
+            connecting = sessions.connecting.setdefault(root, threading.Lock())
         # Whoever asks another server does not wait for this one.
         with connecting:
-            with self._lock:
-                known = self._sessions.get(root)
+            with sessions.lock:
+                known = sessions.open.get(root)
             files = known[0] if known else _edt.Files(root, self._options, _AT_ONCE - 1, 0)
-            with self._lock:
-                self._sessions[root] = (files, time.monotonic())
-                if self._reaper is None:
-                    self._wake_later()
+            with sessions.lock:
+                sessions.open[root] = (files, time.monotonic())
+                if sessions.reaper is None:
+                    _wake_later(sessions)
         return files
 
-    def _wake_later(self) -> None:
-        self._reaper = threading.Timer(_KEPT, self._drop_unused)
-        self._reaper.daemon = True
-        self._reaper.start()
 
-    def _drop_unused(self) -> None:
-        """Lets go of sessions that were not asked for a while; whoever is still using one keeps it until the answer."""
-        with self._lock:
-            since = time.monotonic() - _KEPT
-            dropped = [root for root, (_, used) in self._sessions.items() if used <= since]
-            unused = [self._sessions.pop(root) for root in dropped]
-            self._reaper = None
-            if self._sessions:
-                self._wake_later()
-        # Closing them takes a moment, in which nobody has to wait.
-        unused.clear()
+def _wake_later(sessions: _Sessions) -> None:
+    sessions.reaper = threading.Timer(_KEPT, _drop_unused, (sessions,))
+    sessions.reaper.daemon = True
+    sessions.reaper.start()
+
+
+def _drop_unused(sessions: _Sessions) -> None:
+    """Lets go of sessions that were not asked for a while; whoever is still using one keeps it until the answer."""
+    with sessions.lock:
+        since = time.monotonic() - _KEPT
+        dropped = [root for root, (_, used) in sessions.open.items() if used <= since]
+        unused = [sessions.open.pop(root) for root in dropped]
+        sessions.reaper = None
+        if sessions.open:
+            _wake_later(sessions)
+    # Closing them takes a moment, in which nobody has to wait.
+    unused.clear()
