@@ -33,7 +33,7 @@ pub struct Report {
     pub explanation: Option<String>,
     /// What would help, for people.
     pub advice: Vec<String>,
-    /// The items that failed, the first 10,000 of them; `totals.failed` counts all.
+    /// The items that failed, the first 10,000 of them, and of the others the first of each further kind; `totals.failed` counts all.
     pub failures: Vec<Failure>,
     /// Whether the transfer was a dry run.
     pub dry_run: bool,

@@ -65,7 +65,7 @@ class Report:
     advice: list[str]
     """What would help, for people."""
     failures: list[Failure]
-    """The items that failed, the first 10,000 of them; `totals.failed` counts all."""
+    """The items that failed, the first 10,000 and the first of each further kind; `totals.failed` counts all."""
     dry_run: bool
     """Whether the transfer was a dry run."""
     summary: str

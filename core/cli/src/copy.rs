@@ -80,23 +80,12 @@ fn finish(args: &CopyArgs, report: &Report) -> Exit {
     for line in failures(&report.failures, report.totals.failed) {
         say(&line);
     }
-    if report.is_complete() { Exit::Complete } else { exit(report) }
-}
-
-/// The exit of a transfer with items that failed: a service that went away, or lets this user do nothing at all, failed as a whole.
-fn exit(report: &Report) -> Exit {
-    let all = |kinds: [ErrorKind; 2]| {
-        let failures = &report.failures;
-        !failures.is_empty() && failures.iter().all(|failure| kinds.iter().any(|kind| kind.name() == failure.kind))
-    };
-    let totals = &report.totals;
-    if all([ErrorKind::ConnectionLost, ErrorKind::Unreachable]) {
-        Exit::Unreachable
-    } else if totals.files_done + totals.files_skipped == 0 && all([ErrorKind::Refused, ErrorKind::PermissionDenied]) {
-        Exit::Refused
-    } else {
-        Exit::Incomplete
+    if report.is_complete() {
+        return Exit::Complete;
     }
+    let nothing_done = report.totals.files_done + report.totals.files_skipped == 0;
+    // Of each kind at least one is among those that are kept.
+    Exit::of_failures(report.failures.iter().map(|failure| failure.kind), nothing_done)
 }
 
 fn summary(report: &Report) -> String {

@@ -65,7 +65,28 @@ impl Exit {
             _ => Self::Incomplete,
         }
     }
+
+    /// The exit of a transfer in which some items failed, by the names of the kinds of their errors.
+    ///
+    /// The gravest failures decide: those that the same command would meet again, such as an item that is missing. Lost connections beside
+    /// them do not hide them. A service that refuses all that it was asked for refused as a whole; what only lost its connection, it may be
+    /// asked for again.
+    pub(crate) fn of_failures<'a>(kinds: impl IntoIterator<Item = &'a str>, nothing_done: bool) -> Self {
+        let is = |name: &str, kinds: &[ErrorKind]| kinds.iter().any(|kind| kind.name() == name);
+        let (passing, lasting): (Vec<_>, Vec<_>) = kinds.into_iter().partition(|name| is(name, &PASSING));
+        match (passing.is_empty(), lasting.is_empty()) {
+            (false, true) => Self::Unreachable,
+            (_, false) if nothing_done && lasting.iter().all(|name| is(name, &REFUSALS)) => Self::Refused,
+            _ => Self::Incomplete,
+        }
+    }
 }
+
+/// What the same command may get over: the service was not there, or had too much to do.
+const PASSING: [ErrorKind; 3] = [ErrorKind::ConnectionLost, ErrorKind::Unreachable, ErrorKind::Throttled];
+
+/// What another user, or another secret, may be let do.
+const REFUSALS: [ErrorKind; 2] = [ErrorKind::Refused, ErrorKind::PermissionDenied];
 
 /// Whether the reader of standard output went away, as `head` does: no failure of the command.
 pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
@@ -97,6 +118,25 @@ mod tests {
             (ErrorKind::Cancelled, 130),
         ] {
             assert_eq!(Exit::of(&edt::Error::new(kind, "x").into()).code(), code, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn the_gravest_of_the_failures_of_a_transfer_decide() {
+        const LOST: &str = "connection-lost";
+        let cases: [(&[&str], bool, Exit); 9] = [
+            (&[LOST, "unreachable", "throttled"], false, Exit::Unreachable),
+            (&[LOST, "not-found", LOST], true, Exit::Incomplete),
+            (&[LOST, "no-space"], false, Exit::Incomplete),
+            (&["not-found"], true, Exit::Incomplete),
+            (&["refused", "permission-denied"], true, Exit::Refused),
+            (&["permission-denied", LOST], true, Exit::Refused),
+            (&["permission-denied", LOST], false, Exit::Incomplete),
+            (&["permission-denied", "not-found", LOST], true, Exit::Incomplete),
+            (&[], true, Exit::Incomplete),
+        ];
+        for (kinds, nothing_done, exit) in cases {
+            assert_eq!(Exit::of_failures(kinds.iter().copied(), nothing_done), exit, "{kinds:?}, nothing done: {nothing_done}");
         }
     }
 

@@ -11,6 +11,7 @@ use crate::pipeline::manifest::{Manifest, ManifestEntry};
 use crate::protocol::hex;
 use crate::protocol::message::{DoneItem, FileHeader, ItemKind, Listed, Skipped};
 
+/// Failures that are kept; of those beyond, the first one of each kind that is not among them.
 const FAILURES_KEPT: usize = 10_000;
 
 /// Counts, records and tells what becomes of each item.
@@ -18,11 +19,32 @@ pub(crate) struct Account {
     events: EventSender,
     begun: Instant,
     counters: Counters,
-    failures: Mutex<Vec<Failure>>,
+    failures: Mutex<Failures>,
     manifest: Mutex<Manifest>,
     listed: Mutex<Listed>,
     /// Files that earlier attempts of this process published, which the present attempt will find there.
     known: AtomicU64,
+}
+
+/// The failures that are kept.
+#[derive(Default)]
+struct Failures {
+    kept: Vec<Failure>,
+    /// The kinds of errors among them.
+    kinds: Vec<&'static str>,
+}
+
+impl Failures {
+    /// Keeps a failure if there is room, or none of its kind yet: whoever asks what kinds there were hears of all.
+    fn add(&mut self, failure: &Failure) {
+        let is_new = !self.kinds.contains(&failure.kind);
+        if is_new {
+            self.kinds.push(failure.kind);
+        }
+        if is_new || self.kept.len() < FAILURES_KEPT {
+            self.kept.push(failure.clone());
+        }
+    }
 }
 
 #[derive(Default)]
@@ -132,11 +154,7 @@ impl Account {
     pub(crate) fn failed(&self, path: &[u8], error: &Error) {
         add(&self.counters.failed, 1);
         let failure = Failure::new(String::from_utf8_lossy(path), error);
-        let mut failures = self.failures.lock();
-        if failures.len() < FAILURES_KEPT {
-            failures.push(failure.clone());
-        }
-        drop(failures);
+        self.failures.lock().add(&failure);
         self.events.send(Event::FileFailed(failure));
     }
 
@@ -177,7 +195,7 @@ impl Account {
         {
             counter.store(0, Ordering::Relaxed);
         }
-        self.failures.lock().clear();
+        *self.failures.lock() = Failures::default();
         *self.listed.lock() = Listed::default();
         if let Err(error) = self.manifest.lock().clear() {
             tracing::warn!(%error, "the manifest could not be begun anew");
@@ -212,7 +230,7 @@ impl Account {
 
     /// Hands out what the report needs; the account is empty of it afterwards.
     pub(crate) fn close(&self) -> (Vec<Failure>, Manifest) {
-        (std::mem::take(&mut self.failures.lock()), std::mem::take(&mut self.manifest.lock()))
+        (std::mem::take(&mut self.failures.lock().kept), std::mem::take(&mut self.manifest.lock()))
     }
 }
 
@@ -223,10 +241,28 @@ fn add(counter: &AtomicU64, amount: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
 
     fn done(account: &Account, path: &str) {
         let header = FileHeader { path: path.into(), ..FileHeader::of_a_test(1, 5) };
         account.done(&header, &DoneItem { file: 1, crc64nvme: 7, blake3: None });
+    }
+
+    #[test]
+    fn of_more_failures_than_are_kept_each_kind_is_there() {
+        let account = Account::new(EventSender::channel().0, Manifest::default());
+        let error = |kind: ErrorKind| Error::new(kind, "as a test");
+        for _ in 0..FAILURES_KEPT + 5 {
+            account.failed(b"a", &error(ErrorKind::ConnectionLost));
+        }
+        for kind in [ErrorKind::NotFound, ErrorKind::NotFound, ErrorKind::NoSpace, ErrorKind::ConnectionLost] {
+            account.failed(b"b", &error(kind));
+        }
+        assert_eq!(account.totals().failed, FAILURES_KEPT as u64 + 9);
+        let kept = account.close().0;
+        assert_eq!(kept.len(), FAILURES_KEPT + 2);
+        let last: Vec<_> = kept[FAILURES_KEPT - 1..].iter().map(|failure| failure.kind).collect();
+        assert_eq!(last, ["connection-lost", "not-found", "no-space"]);
     }
 
     #[test]
