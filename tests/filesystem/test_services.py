@@ -8,7 +8,9 @@ import importlib
 import os
 import pickle
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import fsspec
@@ -35,17 +37,40 @@ def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     server.stop()
 
 
+class Pages(http.server.SimpleHTTPRequestHandler):
+    """Serves files whole, whatever range of them is asked for, and counts how often."""
+
+    gets = 0
+
+    def do_GET(self) -> None:
+        Pages.gets += 1
+        with suppress(ConnectionError):
+            super().do_GET()
+
+    def log_message(self, format: str, *words: object) -> None:
+        """Says nothing."""
+
+
+@contextmanager
+def served(folder: Path, kind: type[http.server.HTTPServer]) -> Iterator[str]:
+    """The URL of a web server without ranges that serves a new folder."""
+    folder.mkdir()
+    Pages.gets = 0
+    with kind(("127.0.0.1", 0), functools.partial(Pages, directory=str(folder))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"edt+http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[str]:
     """The URL of a web server that serves `site`."""
-    (tmp_path / "site").mkdir()
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path / "site"))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"edt+http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with served(tmp_path / "site", http.server.ThreadingHTTPServer) as url:
+        yield url
 
 
 def test_objects_are_written_read_listed_moved_and_removed(bucket: str, tmp_path: Path) -> None:
@@ -93,3 +118,44 @@ def test_pages_are_read_and_not_written(site: str, tmp_path: Path) -> None:
         fs.pipe("/d/new", b"x")
     with pytest.raises(ValueError, match=r"edt\.copy"):
         fsspec.url_to_fs(f"{site}/d/large.bin?signature=1")
+
+
+@pytest.mark.parametrize("size", [3 * MIB, 20 * MIB])
+def test_a_server_without_ranges_is_read_in_order_once_and_keeps_nobody_waiting(
+    site: str, tmp_path: Path, size: int
+) -> None:
+    fill(tmp_path / "site/large.bin", size, "large")
+    content = (tmp_path / "site/large.bin").read_bytes()
+    fs, path = fsspec.url_to_fs(f"{site}/large.bin", skip_instance_cache=True)
+    begin = time.monotonic()
+    with fs.open(path) as file:
+        assert b"".join(iter(lambda: file.read(300_000), b"")) == content
+    assert time.monotonic() - begin < 4.0, "a reader that waits in vain does so for 5 s"
+    # One for what is asked for first, one by which it is seen that there are no ranges.
+    assert Pages.gets <= 3
+    begin = time.monotonic()
+    with fs.open(path) as file:
+        for place in (9, 0, 3, 1, 6, 5):
+            file.seek(place * size // 10)
+            assert file.read(100_000) == content[place * size // 10 :][:100_000]
+    assert time.monotonic() - begin < 4.0
+    assert fs.cat_ranges([path] * 3, [5, MIB, 0], [10, 2 * MIB, size]) == [
+        content[5:10],
+        content[MIB : 2 * MIB],
+        content,
+    ]
+
+
+def test_a_server_that_takes_one_connection_at_a_time_is_read_to_and_fro(tmp_path: Path) -> None:
+    with served(tmp_path / "site", http.server.HTTPServer) as url:
+        fill(tmp_path / "site/large.bin", 12 * MIB, "large")
+        content = (tmp_path / "site/large.bin").read_bytes()
+        fs, path = fsspec.url_to_fs(f"{url}/large.bin", skip_instance_cache=True)
+        begin = time.monotonic()
+        with fs.open(path) as file:
+            assert b"".join(iter(lambda: file.read(MIB), b"")) == content
+        with fs.open(path) as file:
+            for place in (6 * MIB, MIB, 9 * MIB):
+                file.seek(place)
+                assert file.read(70_000) == content[place:][:70_000]
+        assert time.monotonic() - begin < 4.0

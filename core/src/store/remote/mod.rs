@@ -59,6 +59,11 @@ pub trait Body: Send {
     /// Fills `buffer` with the next bytes; less than asked only at the end of what was asked for. Errors are of the service's kinds;
     /// an end before its time is one of kind `ConnectionLost`.
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize>;
+
+    /// Whether others wait until it is dropped, and then go on where it stands: who does not know that it will read on should not keep it.
+    fn is_lent(&self) -> bool {
+        false
+    }
 }
 
 /// One state of a file, from which ranges can be read. Makes one attempt; [`RangeReader`] retries.

@@ -38,6 +38,16 @@ struct State {
 struct Standing {
     body: Box<dyn Body>,
     range: Range<u64>,
+    foreseen: Foreseen,
+}
+
+/// How it is known what will be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Foreseen {
+    /// Somebody said so.
+    Announced,
+    /// It is a window behind what was read.
+    Guessed,
 }
 
 impl RangeReader {
@@ -48,9 +58,9 @@ impl RangeReader {
     }
 
     /// Opens the range that was announced around an offset, or a window from there on, and reads the first bytes of it.
-    fn open(&self, range: &Range<u64>, buffer: &mut [u8]) -> Result<(Standing, usize)> {
+    fn open(&self, range: &Range<u64>, foreseen: Foreseen, buffer: &mut [u8]) -> Result<(Standing, usize)> {
         self.patience.run(|| {
-            let mut standing = Standing { body: self.ranges.open(range.clone())?, range: range.clone() };
+            let mut standing = Standing { body: self.ranges.open(range.clone())?, range: range.clone(), foreseen };
             let count = self.read(&mut standing, buffer)?;
             Ok((standing, count))
         })
@@ -76,14 +86,21 @@ impl RangeReader {
     /// Goes on with a body, or opens one where there is none or it broke.
     fn go_on(&self, standing: Option<Standing>, offset: u64, buffer: &mut [u8]) -> Result<(Standing, usize)> {
         let Some(mut standing) = standing else {
-            let range = offset..self.state.lock().end_of(offset).unwrap_or(offset + WINDOW).min(self.entry.size);
-            return self.open(&range, buffer);
+            let announced = self.state.lock().end_of(offset);
+            let foreseen = if announced.is_some() { Foreseen::Announced } else { Foreseen::Guessed };
+            let range = offset..announced.unwrap_or(offset + WINDOW).min(self.entry.size);
+            return self.open(&range, foreseen, buffer);
         };
         match self.patience.once(|| self.read(&mut standing, buffer)) {
             Ok(count) => Ok((standing, count)),
             // Bytes that were handed out already may be what is wrong: only the whole can begin again.
             Err(error) if patience::retry(&error) == Retry::Never || error.kind() == ErrorKind::Corrupted => Err(error),
-            Err(_) => self.open(&(offset..standing.range.end), buffer),
+            Err(_) => {
+                let Standing { body, range, foreseen } = standing;
+                // Before another one is asked for, which may wait for it to be given back.
+                drop(body);
+                self.open(&(offset..range.end), foreseen, buffer)
+            }
         }
     }
 }
@@ -112,6 +129,8 @@ impl Reader for RangeReader {
             filled += count;
             standing = Some(body).filter(|standing| !standing.range.is_empty());
         }
+        // Who reads what is beside it may have to wait for a body that this reader may not come back to.
+        let standing = standing.filter(|standing| standing.foreseen == Foreseen::Announced || !standing.body.is_lent());
         let dropped = standing.and_then(|standing| {
             let mut state = self.state.lock();
             state.standing.push_back(standing);
@@ -148,7 +167,7 @@ impl Reader for RangeReader {
         }
         let mut state = self.state.lock();
         if let Some(standing) = state.standing.iter_mut().find(|standing| standing.range.start == range.start) {
-            standing.range.end = standing.range.end.min(range.end);
+            (standing.range.end, standing.foreseen) = (standing.range.end.min(range.end), Foreseen::Announced);
             return;
         }
         state.announced.retain(|other| other.start != range.start);
@@ -175,12 +194,14 @@ mod tests {
     #[derive(Clone)]
     struct Breaking {
         after: u64,
+        lent: bool,
         opened: Arc<Mutex<Vec<Range<u64>>>>,
     }
 
     struct Part {
         range: Range<u64>,
         left: u64,
+        lent: bool,
     }
 
     fn byte(offset: u64) -> u8 {
@@ -195,12 +216,16 @@ mod tests {
             (self.range.start, self.left) = (self.range.start + count, self.left - count);
             Ok(usize::try_from(count).unwrap())
         }
+
+        fn is_lent(&self) -> bool {
+            self.lent
+        }
     }
 
     impl Ranges for Breaking {
         fn open(&self, range: Range<u64>) -> Result<Box<dyn Body>> {
             self.opened.lock().push(range.clone());
-            Ok(Box::new(Part { range, left: self.after }))
+            Ok(Box::new(Part { range, left: self.after, lent: self.lent }))
         }
 
         fn stat(&self) -> Result<Entry> {
@@ -214,7 +239,10 @@ mod tests {
     }
 
     fn reader(after: u64) -> (RangeReader, Arc<Mutex<Vec<Range<u64>>>>) {
-        let ranges = Breaking { after, opened: Arc::default() };
+        reader_of(Breaking { after, lent: false, opened: Arc::default() })
+    }
+
+    fn reader_of(ranges: Breaking) -> (RangeReader, Arc<Mutex<Vec<Range<u64>>>>) {
         let opened = Arc::clone(&ranges.opened);
         (RangeReader::new(Box::new(ranges), entry(), Patience::new()), opened)
     }
@@ -272,6 +300,19 @@ mod tests {
         }
         assert_eq!(opened.lock()[3], 3001..3001 + WINDOW);
         assert_eq!(reader.state.lock().standing.len(), MOST);
+    }
+
+    #[test]
+    fn a_body_that_is_lent_is_kept_only_by_who_was_said_to_read_on() {
+        let (reader, opened) = reader_of(Breaking { after: u64::MAX, lent: true, opened: Arc::default() });
+        read(&reader, 0, 1000);
+        assert!(reader.state.lock().standing.is_empty());
+        reader.expect(1000..5000);
+        for offset in [1000, 2000] {
+            read(&reader, offset, 1000);
+            assert_eq!(reader.state.lock().standing.len(), 1);
+        }
+        assert_eq!(*opened.lock(), [0..WINDOW, 1000..5000]);
     }
 
     /// A body that gives one byte and then nothing more.

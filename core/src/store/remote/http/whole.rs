@@ -35,7 +35,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     standing: Option<Standing>,
-    lent: usize,
+    /// Where those begin who have a body.
+    lent: Vec<u64>,
     /// Where the readers that wait want to begin.
     waiting: BTreeSet<u64>,
 }
@@ -43,6 +44,54 @@ struct State {
 struct Standing {
     body: Box<dyn Body>,
     position: u64,
+}
+
+/// What a reader that asks for a body gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// The one that stands.
+    Standing,
+    /// None that there is: it begins another one.
+    Anew,
+    /// Nothing yet.
+    Wait,
+}
+
+impl State {
+    /// What a reader gets that waits for `start`; `alone` says that nothing has happened for a while.
+    fn turn(&self, start: u64, alone: bool) -> Turn {
+        // What comes before is wanted first, for nobody can go back.
+        let lowest = self.waiting.first() == Some(&start);
+        match &self.standing {
+            Some(standing) if standing.position == start => Turn::Standing,
+            Some(standing) if standing.position < start => {
+                if alone && lowest { Turn::Standing } else { Turn::Wait }
+            }
+            standing => {
+                let comes_by = self.lent.iter().any(|begun| *begun < start);
+                let gone_by = standing.is_some() || !self.lent.is_empty();
+                if lowest && !comes_by && (alone || gone_by) { Turn::Anew } else { Turn::Wait }
+            }
+        }
+    }
+
+    /// Takes away the body that stands if nobody waits for what is to come of it: a server that has one connection at a time is then free.
+    fn take_unwanted(&mut self) -> Option<Standing> {
+        let waiting = &self.waiting;
+        self.standing.take_if(|standing| waiting.range(standing.position..).next().is_none())
+    }
+
+    /// Takes a body back, if it did not break; of two the one that has more to come stays, and the other one is answered.
+    fn give_back(&mut self, begun: u64, standing: Option<Standing>) -> Option<Standing> {
+        if let Some(index) = self.lent.iter().position(|other| *other == begun) {
+            self.lent.swap_remove(index);
+        }
+        let returned = standing?;
+        if self.standing.as_ref().is_some_and(|stands| stands.position <= returned.position) {
+            return Some(returned);
+        }
+        self.standing.replace(returned)
+    }
 }
 
 impl Whole {
@@ -55,10 +104,11 @@ impl Whole {
     pub(super) fn offer(&self, body: Box<dyn Body>) {
         self.shared.needed.store(true, Ordering::Relaxed);
         let mut state = self.shared.state.lock();
-        let surplus = if state.standing.is_none() && state.lent == 0 {
-            state.standing.replace(Standing { body, position: 0 })
+        let offered = Standing { body, position: 0 };
+        let surplus = if state.standing.is_none() && state.lent.is_empty() {
+            state.standing.replace(offered)
         } else {
-            Some(Standing { body, position: 0 })
+            Some(offered)
         };
         drop(state);
         drop(surplus);
@@ -68,7 +118,7 @@ impl Whole {
     /// A body of a range, as soon as what stands comes to it; `begin` makes one from the beginning if none will.
     pub(super) fn open(&self, range: Range<u64>, begin: &dyn Fn() -> Result<Box<dyn Body>>) -> Result<Box<dyn Body>> {
         let taken = self.take(range.start);
-        let mut lease = Lease { shared: Arc::clone(&self.shared), standing: taken, left: 0 };
+        let mut lease = Lease { shared: Arc::clone(&self.shared), begun: range.start, standing: taken, left: 0 };
         if lease.standing.is_none() {
             lease.standing = Some(Standing { body: begin()?, position: 0 });
         }
@@ -83,16 +133,12 @@ impl Whole {
         state.waiting.insert(start);
         let (mut read, mut since) = (0, Instant::now());
         let mut alone = start == 0;
-        let taken = loop {
-            let first = alone && state.waiting.first() == Some(&start);
-            match &state.standing {
-                Some(standing) if standing.position == start || (standing.position < start && first) => {
-                    break state.standing.take();
-                }
-                Some(standing) if standing.position > start => break None,
-                None if state.lent == 0 && first => break None,
-                _ if since.elapsed() >= STALLED => break None,
-                _ => alone = self.shared.returned.wait_for(&mut state, GRACE).timed_out(),
+        let (taken, unwanted) = loop {
+            match state.turn(start, alone) {
+                Turn::Standing => break (state.standing.take(), None),
+                Turn::Anew => break (None, state.take_unwanted()),
+                Turn::Wait if since.elapsed() >= STALLED => break (None, None),
+                Turn::Wait => alone = self.shared.returned.wait_for(&mut state, GRACE).timed_out(),
             }
             let now = self.shared.read.load(Ordering::Relaxed);
             if now != read {
@@ -100,7 +146,9 @@ impl Whole {
             }
         };
         state.waiting.remove(&start);
-        state.lent += 1;
+        state.lent.push(start);
+        drop(state);
+        drop(unwanted);
         taken
     }
 }
@@ -108,6 +156,8 @@ impl Whole {
 /// A body that is given back where it stands, for who reads on from there.
 struct Lease {
     shared: Arc<Shared>,
+    /// Where it was to begin.
+    begun: u64,
     standing: Option<Standing>,
     left: u64,
 }
@@ -148,19 +198,15 @@ impl Body for Lease {
         self.left -= count as u64;
         Ok(count)
     }
+
+    fn is_lent(&self) -> bool {
+        true
+    }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let mut state = self.shared.state.lock();
-        state.lent -= 1;
-        let surplus = if state.standing.is_none() {
-            state.standing = self.standing.take();
-            None
-        } else {
-            self.standing.take()
-        };
-        drop(state);
+        let surplus = self.shared.state.lock().give_back(self.begun, self.standing.take());
         self.shared.returned.notify_all();
         drop(surplus);
     }
@@ -184,11 +230,7 @@ mod tests {
     }
 
     fn read(whole: &Whole, range: Range<u64>, begun: &AtomicU64) {
-        let attempt = || {
-            begun.fetch_add(1, Ordering::SeqCst);
-            Ok(Box::new(Counting(0)) as Box<dyn Body>)
-        };
-        let mut body = whole.open(range.clone(), &attempt).unwrap();
+        let mut body = whole.open(range.clone(), &|| begin(begun)).unwrap();
         let mut content = vec![0; usize::try_from(range.end - range.start).unwrap()];
         assert_eq!(body.read(&mut content).unwrap(), content.len());
         assert_eq!(body.read(&mut [0]).unwrap(), 0);
@@ -205,6 +247,49 @@ mod tests {
             }
         });
         assert_eq!(begun.load(Ordering::SeqCst), 1);
+    }
+
+    fn begin(begun: &AtomicU64) -> Result<Box<dyn Body>> {
+        begun.fetch_add(1, Ordering::SeqCst);
+        Ok(Box::new(Counting(0)))
+    }
+
+    #[test]
+    fn a_body_that_was_given_back_midway_is_gone_on_with() {
+        let (whole, begun) = (Whole::default(), AtomicU64::new(0));
+        let mut body = whole.open(0..8000, &|| begin(&begun)).unwrap();
+        assert!(body.is_lent() && body.read(&mut [0; 1000]).unwrap() == 1000);
+        drop(body);
+        read(&whole, 1000..3000, &begun);
+        read(&whole, 3000..4000, &begun);
+        assert_eq!(begun.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn who_wants_what_no_body_comes_by_does_not_wait_for_one() {
+        let (whole, begun, since) = (Whole::default(), AtomicU64::new(0), Instant::now());
+        read(&whole, 0..4000, &begun);
+        let held = whole.open(4000..9000, &|| begin(&begun)).unwrap();
+        for start in [1000, 2000, 3000] {
+            read(&whole, start..start + 1000, &begun);
+        }
+        assert!(since.elapsed() < STALLED);
+        assert_eq!(begun.load(Ordering::SeqCst), 2, "what was begun anew is gone on with");
+        drop(held);
+        read(&whole, 4000..5000, &begun);
+        assert_eq!(begun.load(Ordering::SeqCst), 2);
+    }
+
+    #[test]
+    fn who_goes_back_lets_go_of_what_nobody_wants_any_more() {
+        let (whole, begun) = (Whole::default(), AtomicU64::new(0));
+        read(&whole, 0..9000, &begun);
+        let back = whole.open(1000..2000, &|| {
+            assert!(whole.shared.state.lock().standing.is_none());
+            begin(&begun)
+        });
+        drop(back.unwrap());
+        assert_eq!(begun.load(Ordering::SeqCst), 2);
     }
 
     #[test]
