@@ -87,6 +87,10 @@ impl Body for Summed {
         }
         Ok(count)
     }
+
+    fn is_lent(&self) -> bool {
+        self.body.is_lent()
+    }
 }
 
 /// The error for bytes that are not those of which the service keeps a digest.
