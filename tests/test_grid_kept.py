@@ -1,4 +1,4 @@
-"""What the grid keeps of earlier runs: points of the same build, with the failures of edt and without those of the ground."""
+"""What the grid keeps of earlier runs: points of its build, with what edt failed at and without what had no ground."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ class Ground:
         process = SimpleNamespace(poll=lambda: 1 if self.path_ends else None)
         end = SimpleNamespace(address="192.0.2.1")
         profile = dict.fromkeys(("rate_bps", "rtt_ms", "stream_rate_bps"))
-        return SimpleNamespace(
-            process=process, near=end, far=end, command=lambda *_: [], profile=profile, samples=lambda: []
-        )
+        return SimpleNamespace(process=process, near=end, far=end, command=lambda *_: [], profile=profile, samples=list)
 
     def __exit__(self, *_: object) -> None: ...
 
@@ -55,13 +53,13 @@ class Ground:
             raise self.fails[name]
         return Timed(0.0, followed(*[good()] * 12), (1.0, 2.0))
 
-    def train(self, trainer: tuned.Trainer, path: str, kind: str, _overrides: dict[str, str]) -> None:
+    def train(self, file: Path, kind: str) -> None:
         """Trains an agent."""
         self.trained.append(kind)
         if kind in self.fails:
             raise self.fails[kind]
-        trainer.folder.mkdir(parents=True, exist_ok=True)
-        trainer.file(path, kind).touch()
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
 
 
 @pytest.fixture
@@ -78,7 +76,9 @@ def ground(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
     monkeypatch.setattr(emulated.Path, "start", lambda **_: ground)
     monkeypatch.setattr(tuned, "asked", lambda names: names or ())
     monkeypatch.setattr(tuned, "congestions", lambda names: names)
-    monkeypatch.setattr(tuned.Trainer, "train", lambda *words: ground.train(*words))
+    monkeypatch.setattr(
+        tuned.Trainer, "train", lambda trainer, path, kind, _: ground.train(trainer.file(path, kind), kind)
+    )
     monkeypatch.setattr(Cell, "constants", property(lambda _: [1, 4, 8]))
     (scratch / "emulator").write_bytes(b"emulator")
     return ground

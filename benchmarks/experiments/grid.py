@@ -163,9 +163,7 @@ class Grid:
             return {**point, "failed": " ".join(str(error).split())[-300:], "again": again, "timeline": []}
         return {**point, "timeline": ended.timeline, "intervals": ended.intervals, "late_ms": late}
 
-    def transfer(
-        self, cell: Cell, each: tuned.Run, place: Workplace, source: Path, running: emulated.Path
-    ) -> Timed:
+    def transfer(self, cell: Cell, each: tuned.Run, place: Workplace, source: Path, running: emulated.Path) -> Timed:
         """One transfer over a path; it is no failure of edt's if the path has ended by itself."""
         try:
             return timed(place, paths.ends_of(cell.name, running), each.words, source, self.seconds)

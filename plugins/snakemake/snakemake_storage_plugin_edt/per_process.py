@@ -1,4 +1,4 @@
-"""What each process has for itself: threads, locks and sessions are not those of the process that it was forked from."""
+"""What each process has for itself: threads and locks are not those of the process that it was forked from."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import edt
 import pytest
 
-import edt
 from harness import Server
 from reset_proxy import ResetProxy, reset
 from snakemake_storage_plugin_edt import StorageProvider, StorageProviderSettings, provider
@@ -90,7 +90,7 @@ def test_a_process_that_was_forked_while_a_thread_waited_for_an_answer_gets_its_
         waiting.start()
         assert relay.held.wait(_LONGEST)
         assert forked(ask) == "3"
-        assert forked(lambda: storage.stores._busy()) == "False", "nobody looks for anything in there"
+        assert forked(storage.stores._busy) == "False", "nobody looks for anything in there"
         relay.release.set()
         waiting.join(_LONGEST)
         assert not waiting.is_alive()

@@ -64,9 +64,8 @@ impl State {
         let lowest = self.waiting.first() == Some(&start);
         match &self.standing {
             Some(standing) if standing.position == start => Turn::Standing,
-            Some(standing) if standing.position < start => {
-                if alone && lowest { Turn::Standing } else { Turn::Wait }
-            }
+            Some(standing) if standing.position < start && alone && lowest => Turn::Standing,
+            Some(standing) if standing.position < start => Turn::Wait,
             standing => {
                 let comes_by = self.lent.iter().any(|begun| *begun < start);
                 let gone_by = standing.is_some() || !self.lent.is_empty();
@@ -105,11 +104,8 @@ impl Whole {
         self.shared.needed.store(true, Ordering::Relaxed);
         let mut state = self.shared.state.lock();
         let offered = Standing { body, position: 0 };
-        let surplus = if state.standing.is_none() && state.lent.is_empty() {
-            state.standing.replace(offered)
-        } else {
-            Some(offered)
-        };
+        let surplus =
+            if state.standing.is_none() && state.lent.is_empty() { state.standing.replace(offered) } else { Some(offered) };
         drop(state);
         drop(surplus);
         self.shared.returned.notify_all();
