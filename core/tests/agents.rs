@@ -44,6 +44,7 @@ fn observed(applied: Decision, throughput: f64) -> Observation {
         files_left: None,
         listed: Listed::default(),
         held_back: false,
+        work_unit: None,
         policy: Policy::new(PolicyName::Fair, 48),
     }
 }

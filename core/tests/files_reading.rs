@@ -1,103 +1,22 @@
-//! Files of a server, read by ranges and changed, over real connections.
+//! Files of a server, read by ranges, over real connections.
 
-#![expect(clippy::unwrap_used, reason = "a test")]
-
+mod files_support;
 mod link_support;
 
 use std::fs;
 use std::num::NonZeroU16;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use edt::files::{Files, FilesOptions, MOST_WRITTEN};
-use edt::link::client::{self, Target};
-use edt::options::{Access, Overwrite, SecretSource};
+use edt::files::{Files, FilesOptions};
+use edt::options::SecretSource;
 use edt::path::RelativePath;
-use edt::protocol::message::{Answer, Message, Request};
-use edt::server::{Server, ServerHandle};
+use edt::protocol::message::{Answer, Request};
 use edt::store::Depth;
-use edt::{Endpoint, Error, ErrorKind, ServeOptions, TransferOptions};
+use edt::{Error, ErrorKind, ServeOptions};
+use files_support::{MIB, SECRET, World, asked, content, name, options, other, serve};
 use link_support::LONG;
-
-const SECRET: &str = "a secret for tests of files";
-const MIB: usize = 1 << 20;
-
-/// A server of a directory of its own.
-struct World {
-    place: tempfile::TempDir,
-    port: u16,
-    handle: ServerHandle,
-    thread: Option<JoinHandle<edt::Result<()>>>,
-}
-
-impl World {
-    fn new() -> Self {
-        Self::with(|_| {})
-    }
-
-    fn with(change: impl FnOnce(&mut ServeOptions)) -> Self {
-        let place = tempfile::tempdir().unwrap();
-        fs::create_dir(place.path().join("root")).unwrap();
-        let mut options = ServeOptions::new(place.path().join("root"));
-        "127.0.0.1:0".clone_into(&mut options.listen);
-        options.secret = SecretSource::Text(SECRET.to_owned());
-        options.identity = Some(place.path().join("identity.pem"));
-        change(&mut options);
-        let (port, handle, thread) = serve(options);
-        Self { place, port, handle, thread: Some(thread) }
-    }
-
-    fn path(&self, name: &str) -> std::path::PathBuf {
-        self.place.path().join("root").join(name)
-    }
-
-    fn files(&self, how: FilesOptions) -> Files {
-        let endpoint = Endpoint::new(format!("edt://127.0.0.1:{}/", self.port));
-        Files::open_with(&endpoint, &options(), how).unwrap()
-    }
-
-    fn end(&mut self) {
-        self.handle.shutdown();
-        self.handle.shutdown();
-        if let Some(thread) = self.thread.take() {
-            thread.join().unwrap().unwrap();
-        }
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        self.handle.shutdown();
-        self.handle.shutdown();
-    }
-}
-
-fn serve(options: ServeOptions) -> (u16, ServerHandle, JoinHandle<edt::Result<()>>) {
-    let server = Server::bind(options).unwrap();
-    let (port, handle) = (server.address().port(), server.handle());
-    (port, handle, std::thread::spawn(move || server.run()))
-}
-
-fn options() -> TransferOptions {
-    TransferOptions { secret: SecretSource::Text(SECRET.to_owned()), ..TransferOptions::default() }
-}
-
-fn name(text: &str) -> RelativePath {
-    RelativePath::from_user(text).unwrap()
-}
-
-/// Bytes that tell where they belong.
-fn content(length: usize) -> Vec<u8> {
-    let mut state = 7u64;
-    std::iter::repeat_with(|| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        state.to_be_bytes()[0]
-    })
-    .take(length)
-    .collect()
-}
 
 fn read(reader: &edt::files::FileReader, offset: usize, length: usize) -> edt::Result<Vec<u8>> {
     let mut buffer = vec![0; length];
@@ -263,15 +182,6 @@ fn a_server_that_takes_few_sessions_is_read_with_those() {
     assert!(read(&reader, 0, bytes.len()).unwrap() == bytes);
 }
 
-/// A session beside those of the files.
-fn other(world: &World) -> client::Session {
-    let target = Target { host: "127.0.0.1".to_owned(), port: world.port, tls: false };
-    let session = client::connect(&target, &options(), None).unwrap();
-    session.control.sender.send(&Message::Request(Request::Stat(Vec::new()))).unwrap();
-    assert!(matches!(session.control.receiver.recv_timeout(LONG).unwrap(), Message::Answer(_)));
-    session
-}
-
 #[test]
 fn who_asks_while_it_lists_does_not_wait_for_itself_once_a_full_server_has_room() {
     let world = World::with(|options| options.max_sessions = 2);
@@ -291,70 +201,6 @@ fn who_asks_while_it_lists_does_not_wait_for_itself_once_a_full_server_has_room(
     });
     assert_eq!(asked.recv_timeout(LONG).unwrap().unwrap(), 8 << 20);
     assert_eq!(asked.recv_timeout(LONG).unwrap().unwrap(), 200);
-}
-
-#[test]
-fn what_may_not_be_done_twice_is_done_once_a_full_server_has_room() {
-    let world = World::with(|options| options.max_sessions = 1);
-    let busy = other(&world);
-    let files = world.files(FilesOptions::default());
-    let leaving = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(300));
-        drop(busy);
-    });
-    files.write(&name("a"), b"alpha", Overwrite::Never).unwrap();
-    leaving.join().unwrap();
-    assert_eq!(fs::read(world.path("a")).unwrap(), b"alpha");
-}
-
-#[test]
-fn files_are_written_copied_and_renamed_whole() {
-    let world = World::new();
-    let files = world.files(FilesOptions::default());
-    let bytes = content(MOST_WRITTEN);
-    files.write(&name("new/a.bin"), &bytes, Overwrite::Replace).unwrap();
-    assert!(fs::read(world.path("new/a.bin")).unwrap() == bytes);
-    assert_eq!(files.write(&name("new/a.bin"), b"b", Overwrite::Never).unwrap_err().kind(), ErrorKind::AlreadyExists);
-    assert_eq!(
-        files.write(&name("b"), &content(MOST_WRITTEN + 1), Overwrite::Never).unwrap_err().kind(),
-        ErrorKind::InvalidInput
-    );
-    files.copy(&name("new/a.bin"), &name("other/copy"), Overwrite::Replace).unwrap();
-    files.rename(&name("other"), &name("moved/there"), Overwrite::Replace).unwrap();
-    assert!(fs::read(world.path("moved/there/copy")).unwrap() == bytes);
-    files.create_directory(&name("made/by/hand")).unwrap();
-    assert!(world.path("made/by/hand").is_dir());
-    let found: Vec<_> = files.list(&name("moved"), Depth::Tree).unwrap().map(|entry| entry.unwrap().path.to_string()).collect();
-    assert_eq!(found, ["there", "there/copy"]);
-    assert_eq!(files.copy(&name("none"), &name("x"), Overwrite::Replace).unwrap_err().kind(), ErrorKind::NotFound);
-}
-
-#[test]
-fn a_read_only_server_changes_nothing() {
-    let world = World::with(|options| options.access = Access::ReadOnly);
-    fs::write(world.path("a"), "alpha").unwrap();
-    let files = world.files(FilesOptions::default());
-    let refusals = [
-        files.write(&name("b"), b"b", Overwrite::Replace),
-        files.copy(&name("a"), &name("b"), Overwrite::Replace),
-        files.rename(&name("a"), &name("b"), Overwrite::Replace),
-        files.create_directory(&name("b")),
-    ];
-    for refusal in refusals {
-        assert_eq!(refusal.unwrap_err().kind(), ErrorKind::Refused);
-    }
-    assert!(!world.path("b").exists());
-}
-
-/// Asks on a session of its own, past every check of this side.
-fn asked(world: &World, request: Request) -> Answer {
-    let target = Target { host: "127.0.0.1".to_owned(), port: world.port, tls: false };
-    let session = client::connect(&target, &options(), None).unwrap();
-    session.control.sender.send(&Message::Request(request)).unwrap();
-    match session.control.receiver.recv_timeout(LONG).unwrap() {
-        Message::Answer(answer) => answer,
-        other => panic!("{other:?}"),
-    }
 }
 
 #[test]
@@ -378,50 +224,4 @@ fn a_range_that_claims_everything_costs_the_server_one_part() {
     }
     let Answer::Failed(outside) = asked(&world, Request::Read { path: b"../a".to_vec(), offset: 0, length: 1 }) else { panic!() };
     assert_eq!(outside.kind, ErrorKind::InvalidInput.code());
-}
-
-#[test]
-fn content_that_was_altered_on_its_way_is_not_written() {
-    let world = World::new();
-    let request = Request::Write { path: b"a".to_vec(), content: b"alpha".to_vec(), crc32c: 1, overwrite: 0 };
-    let Answer::Failed(failed) = asked(&world, request) else { panic!() };
-    assert_eq!(failed.kind, ErrorKind::Corrupted.code());
-    assert!(!world.path("a").exists());
-}
-
-#[test]
-fn a_request_whose_session_is_lost_changes_nothing_any_more() {
-    let world = World::new();
-    let large = fs::File::create(world.path("large")).unwrap();
-    large.set_len(1 << 30).unwrap();
-    let target = Target { host: "127.0.0.1".to_owned(), port: world.port, tls: false };
-    let session = client::connect(&target, &options(), None).unwrap();
-    let request = Request::Copy { from: b"large".to_vec(), to: b"copy".to_vec(), overwrite: 0 };
-    session.control.sender.send(&Message::Request(request)).unwrap();
-    let limit = Instant::now() + LONG;
-    while !world.path(".edt/tmp").exists() {
-        assert!(Instant::now() < limit);
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    drop(session);
-    while world.path(".edt").exists() {
-        assert!(Instant::now() < limit, "the copy goes on");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    assert!(!world.path("copy").exists());
-}
-
-#[test]
-fn small_changes_leave_a_server_where_nothing_is_to_be_resumed() {
-    let world = World::new();
-    let files = world.files(FilesOptions::default());
-    files.write(&name("a"), b"alpha", Overwrite::Replace).unwrap();
-    files.copy(&name("a"), &name("b"), Overwrite::Replace).unwrap();
-    assert!(files.write(&name("a"), b"beta", Overwrite::Never).is_err());
-    drop(files);
-    let limit = Instant::now() + LONG;
-    while world.path(".edt").exists() {
-        assert!(Instant::now() < limit, "a session that ended leaves `.edt` behind");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }

@@ -30,6 +30,7 @@ fn observed(applied: &Decision, throughput: f64, policy: Policy) -> Observation 
         files_left: None,
         listed: Listed::default(),
         held_back: false,
+        work_unit: None,
         policy,
     }
 }
@@ -189,6 +190,23 @@ fn few_files_that_are_cut_into_chunks_are_tuned_while_streams_have_work() {
 }
 
 #[test]
+fn pieces_that_are_not_cut_run_dry_sooner() {
+    let left = |files, bytes, work_unit| {
+        let mut observation = Observation { work_unit, ..observed(&uniform(16), 4e6, policy(64)) };
+        (observation.bytes_left, observation.files_left) = (Some(bytes), Some(files));
+        is_nearly_done(&observation)
+    };
+    for files in [0, 1, 8] {
+        assert!(left(files, 120 << 20, Some(8 << 20)), "{files} files in parts of 8 MiB");
+        assert!(left(files, 1000 << 20, Some(64 << 20)), "{files} files in parts of 64 MiB");
+        assert!(!left(files, 1100 << 20, Some(64 << 20)), "{files} files of which every stream has a part");
+    }
+    assert!(!left(1, 120 << 20, None));
+    assert!(!left(16, 120 << 20, Some(8 << 20)), "every stream has a file");
+    assert!(!left(16, 1000 << 20, Some(64 << 20)), "every stream has a part that nobody has begun");
+}
+
+#[test]
 fn falcon_at_a_cliff_ends_below_it_with_most_of_the_best_fixed_utility() {
     let best = utility(24.0 * STREAM, 24.0, None, &policy(64));
     let mut guard = Guard::new(Box::new(Falcon::new()));
@@ -263,6 +281,25 @@ fn a_rate_that_others_of_the_host_lower_is_no_collapse_and_no_harm() {
         })
     };
     assert!(guarded(false) && !guarded(true));
+}
+
+#[test]
+fn what_was_before_an_interval_that_the_host_held_back_makes_no_collapse_of_what_is_after_it() {
+    let grown = |interruptions: u32| {
+        let mut guard = scripted(|interval| uniform(if interval < 5 { 8 } else { 12 }));
+        let mut decision = guard.start(&policy(64));
+        let mut reasons = Vec::new();
+        let mut pass = |rate: f64, held_back: bool| {
+            decision = guard.decide(&Observation { held_back, ..observed(&decision, rate, policy(64)) }).unwrap();
+            reasons.push(decision.reason.clone());
+        };
+        (0..4).for_each(|_| pass(8.0 * STREAM, false));
+        // Meanwhile the path has got worse by itself.
+        (0..interruptions).for_each(|_| pass(STREAM, true));
+        (0..4).for_each(|_| pass(2.0 * STREAM, false));
+        reasons.iter().any(|reason| reason.contains("throughput fell"))
+    };
+    assert!(grown(0) && !grown(1) && !grown(30));
 }
 
 #[test]

@@ -97,11 +97,6 @@ impl Share {
         }
     }
 
-    /// The bytes per second of all, if this share of them is what holds back a transfer that moves so many.
-    pub(super) fn held_back_by(&self, moved: f64) -> Option<f64> {
-        self.rate.filter(|(share, _)| moved >= RATE_HUNGER * share).map(|(_, total)| total)
-    }
-
     /// Why a transfer is no faster, for people.
     pub(super) fn rate_reason(&self) -> Option<String> {
         let (share, total) = self.rate?;

@@ -11,7 +11,7 @@ use crate::event::{Event, EventSender, Sampled, Totals, Tuned};
 use crate::history::{Judged, Recorder};
 use crate::metrics::{Rates, Sample, sampler};
 use crate::optimizer::guard::is_nearly_done;
-use crate::optimizer::{Decision, Listed, Optimizer, Policy};
+use crate::optimizer::{Decision, Listed, Optimizer, Policy, pace};
 
 mod bottleneck;
 mod clock;
@@ -35,20 +35,8 @@ use tuner::Tuner;
 /// Longest time between two samples for a display.
 const DISPLAY: Duration = Duration::from_millis(500);
 
-/// Round trips of the default interval, as the path has them where nothing waits in its queues, if that is within [`INTERVAL`].
-const INTERVAL_TRIPS: u32 = 10;
-
-/// Shortest and longest default interval.
-const INTERVAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
-
 /// By what part of itself the shortest round trip is taken to be longer with each sample, for paths change.
 const LONGER: f64 = 0.000_5;
-
-/// Longest allowance for new streams to find their window.
-const RAMP: Duration = Duration::from_secs(1);
-
-/// Round trips that streams get for that, when all of them are new and when some are.
-const RAMP_TRIPS: (u32, u32) = (5, 2);
 
 /// How often the beginning looks whether bytes arrive.
 const FIRST_LOOK: Duration = Duration::from_millis(20);
@@ -199,7 +187,7 @@ impl Controller<'_> {
     fn settle(&mut self) -> bool {
         let interval = self.interval();
         self.pause(interval, Until::Settled);
-        self.ramp(RAMP_TRIPS.1)
+        self.ramp(pace::ramp)
     }
 
     /// Waits until the first bytes have arrived and the first streams have found their windows: what comes before that says nothing about
@@ -219,14 +207,13 @@ impl Controller<'_> {
                 && sample.arrived.bytes > 0
             {
                 self.saw(sample);
-                return self.ramp(RAMP_TRIPS.0);
+                return self.ramp(pace::first_ramp);
             }
         }
     }
 
-    fn ramp(&mut self, trips: u32) -> bool {
-        let ramp = self.trip.map_or(Duration::ZERO, |rtt| (trips * rtt).min(RAMP));
-        self.pause(ramp, Until::Finished)
+    fn ramp(&mut self, time: fn(Duration) -> Duration) -> bool {
+        self.pause(self.trip.map_or(Duration::ZERO, time), Until::Finished)
     }
 
     /// Waits, showing progress meanwhile; true if what it waits for came before the time was over.
@@ -269,9 +256,9 @@ impl Controller<'_> {
             return;
         }
         let used = Use { workers: observation.workers, rate: observation.throughput.network };
-        let host_rate = self.settings.member.held_back_by(used.rate);
+        let host_rate = self.settings.member.host_rate().filter(|_| observation.held_back);
         // After a rate that held streams back they have to find their windows again.
-        observation.held_back = std::mem::replace(&mut self.held_back, host_rate.is_some()) || self.held_back;
+        observation.held_back |= std::mem::replace(&mut self.held_back, observation.held_back);
         // The end of the work says nothing about a setting: whatever runs then runs dry.
         let nearly_done = is_nearly_done(&observation);
         let judged = if nearly_done || observation.held_back { Judged::No } else { Judged::Yes };
@@ -344,8 +331,7 @@ impl Controller<'_> {
     }
 
     fn interval(&self) -> Duration {
-        let trips = || self.trip.map_or(INTERVAL.0, |trip| (INTERVAL_TRIPS * trip).clamp(INTERVAL.0, INTERVAL.1));
-        self.settings.interval.unwrap_or_else(trips)
+        self.settings.interval.unwrap_or_else(|| pace::interval(self.trip.unwrap_or_default()))
     }
 
     /// Keeps a sample for the display, and the shortest round trip: with full queues it is a multiple of what the path has by itself.

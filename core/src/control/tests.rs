@@ -12,7 +12,7 @@ use crate::optimizer::falcon::Falcon;
 use crate::optimizer::fixed::Fixed;
 use crate::optimizer::guard::Guard;
 use crate::optimizer::{Buffers, Listed, Observation, PerStage, PolicyName};
-use crate::protocol::message::TcpMeters;
+use crate::protocol::message::{RateMeters, TcpMeters};
 use crate::testing::clock::ManualClock;
 
 const STREAM: f64 = 10e6;
@@ -35,6 +35,9 @@ struct SimulatedPlant {
     rtt: Duration,
     /// Another transfer of the host, and when it ends.
     neighbour: Option<(Member, Duration)>,
+    /// Whose rate its streams keep to, and what that does to them.
+    member: Member,
+    host_rate: Option<RateMeters>,
 }
 
 impl SimulatedPlant {
@@ -54,6 +57,8 @@ impl SimulatedPlant {
             failing: false,
             rtt: Duration::from_millis(40),
             neighbour: None,
+            member: Member::default(),
+            host_rate: None,
         }
     }
 
@@ -61,8 +66,19 @@ impl SimulatedPlant {
         let passed = now.saturating_sub(self.now);
         self.worker_time += passed * u32::from(self.streams);
         let flowed = now.saturating_sub(self.now.max(self.begin));
-        self.bytes += flowed.as_secs_f64() * f64::from(self.streams).min(self.best) * STREAM;
+        let moved = f64::from(self.streams).min(self.best) * STREAM;
+        self.bytes += flowed.as_secs_f64() * self.within_rate(moved, flowed);
         self.now = now.max(self.now);
+    }
+
+    /// What the rate of the host leaves of so many bytes per second, by the waiting of streams.
+    fn within_rate(&mut self, moved: f64, time: Duration) -> f64 {
+        let Some(meters) = &mut self.host_rate else { return moved };
+        let rate = meters.rate as f64;
+        let part = |share: f64| u64::try_from(time.mul_f64(share.max(0.0)).as_micros()).unwrap();
+        meters.waited_us += u64::from(self.streams) * part(1.0 - rate / moved);
+        meters.lapsed_us += part(1.0 - moved / rate);
+        moved.min(rate)
     }
 
     fn advance(&mut self) {
@@ -96,12 +112,17 @@ impl Plant for SimulatedPlant {
             bytes_left: self.total.map(|total| total.saturating_sub(bytes)),
             files_left: None,
             listed: Listed::default(),
+            host_rate: self.host_rate,
+            work_unit: None,
         })
     }
 
     fn apply(&mut self, decision: &Decision) -> Result<()> {
         self.advance();
         self.wanted = (decision.concurrency.network, self.clock.now() + self.delay);
+        if let Some(rate) = self.member.rate() {
+            self.host_rate.get_or_insert_default().rate = rate;
+        }
         Ok(())
     }
 

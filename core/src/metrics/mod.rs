@@ -1,5 +1,6 @@
 //! What is measured while bytes move: workers and bytes of each stage, TCP counters, and the rates between two samples.
 
+mod held_back;
 pub(crate) mod listed;
 pub mod meter;
 pub mod sampler;

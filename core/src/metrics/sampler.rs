@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use crate::metrics::held_back::is_held_back;
 use crate::metrics::listed;
 use crate::optimizer::{Buffers, Decision, Listed, Observation, PerStage, Policy};
-use crate::protocol::message::{Meters, StageMeters, TcpMeters};
+use crate::protocol::message::{Meters, RateMeters, StageMeters, TcpMeters};
 
 /// Cumulative counters of both halves at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -23,6 +24,10 @@ pub struct Sample {
     pub files_left: Option<u64>,
     /// The files to be sent that were listed so far.
     pub listed: Listed,
+    /// What a rate that transfers of the sender's host share does to its streams; `None` where there is none.
+    pub host_rate: Option<RateMeters>,
+    /// As in [`Observation::work_unit`].
+    pub work_unit: Option<u64>,
 }
 
 /// Cumulative counters of one stage, stamped with the clock of the half they come from: two halves share no clock.
@@ -77,6 +82,8 @@ impl Sample {
             bytes_left: sender.bytes_left,
             files_left: sender.files_left,
             listed: listed::understood(sender.listed.as_ref()),
+            host_rate: sender.host_rate,
+            work_unit: None,
         }
     }
 
@@ -158,7 +165,8 @@ pub fn observe(before: &Sample, after: &Sample, elapsed: Duration, requested: &D
         bytes_left: after.bytes_left,
         files_left: after.files_left,
         listed: after.listed.clone(),
-        held_back: false,
+        held_back: is_held_back(before, after, &rates),
+        work_unit: after.work_unit,
         policy: *policy,
     }
 }

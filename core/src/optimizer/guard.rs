@@ -14,7 +14,8 @@ mod knee;
 use harm::{Harm, Verdict};
 use knee::Knee;
 
-/// Bytes that keep one worker busy long enough to count: the smallest chunk, and the smallest where files are cut finer at the end.
+/// Bytes that keep one worker busy long enough to count: the smallest chunk, and the smallest where files are cut finer at the end, unless
+/// the plant says how fine.
 const WORK_UNIT: u64 = 16 << 20;
 const CUT_UNIT: u64 = 1 << 20;
 
@@ -54,6 +55,7 @@ impl Guard {
     fn wait(&mut self, policy: &Policy) -> Decision {
         let staying = Decision { reason: "the rate of this host limited: staying".to_owned(), ..self.last.clone() };
         self.last = self.bounded(staying, &self.knee.narrowed(policy));
+        self.knee.interrupted(self.last.concurrency);
         self.last.clone()
     }
 
@@ -114,10 +116,11 @@ pub fn is_nearly_done(observation: &Observation) -> bool {
     let Some(bytes) = observation.bytes_left else { return false };
     let streams = u64::from(observation.applied.concurrency.network);
     let soon = utility::arrived(observation) * observation.interval.as_secs_f64();
+    let unit = observation.work_unit.unwrap_or(CUT_UNIT);
     // Few files keep many streams busy as long as they are cut into enough chunks.
     let few = observation.files_left.is_some_and(|files| {
         let cut = files.saturating_mul(u64::from(observation.applied.parallelism)) >= streams;
-        files < streams && bytes < streams * if cut { CUT_UNIT } else { WORK_UNIT }
+        files < streams && bytes < streams.saturating_mul(if cut { unit } else { unit.max(WORK_UNIT) })
     });
     few || (bytes as f64) < soon
 }

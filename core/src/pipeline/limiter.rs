@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::protocol::message::RateMeters;
+
 /// How much may be sent at once after a pause.
 const BURST: Duration = Duration::from_millis(50);
 
@@ -21,11 +23,26 @@ pub(crate) struct Limiter {
 }
 
 /// Bytes since the beginning.
+#[derive(Default)]
 struct Bucket {
     booked: f64,
     /// Those of them that may have gone, and until when that was counted; at most a burst more than were booked.
     passed: f64,
     at: Option<Instant>,
+    other: Option<Other>,
+}
+
+/// The rate that holds besides the transfer's own, and what it has done so far.
+#[derive(Default)]
+struct Other {
+    /// Bytes per second; 0 for none any more.
+    rate: u64,
+    /// Whether it is the lower one, and so the one that counts.
+    holds: bool,
+    /// How long streams waited for it, all together.
+    waited: Duration,
+    /// For how long it would have let bytes pass, and there were none.
+    lapsed: Duration,
 }
 
 /// Bytes that may go when all that was booked before has gone.
@@ -37,16 +54,27 @@ impl Limiter {
     pub(crate) fn new(rate: Option<f64>) -> Self {
         // A caller's number may be anything; one that is no rate is no limit.
         let own = rate.filter(|rate| *rate >= 1.0).unwrap_or(f64::INFINITY);
-        let bucket = Bucket { booked: 0.0, passed: 0.0, at: None };
-        Self { own, rate: AtomicU64::new(own.to_bits()), bucket: Mutex::new(bucket) }
+        Self { own, rate: AtomicU64::new(own.to_bits()), bucket: Mutex::default() }
     }
 
     /// Keeps to another rate besides, in bytes per second, from a moment on; 0 for none any more.
     pub(crate) fn limit(&self, rate: u64, now: Instant) {
-        let other = if rate == 0 { f64::INFINITY } else { rate as f64 };
+        let bytes = if rate == 0 { f64::INFINITY } else { rate as f64 };
         let mut bucket = self.bucket.lock();
         bucket.run_until(now, self.rate());
-        self.rate.store(self.own.min(other).to_bits(), Ordering::Relaxed);
+        let other = bucket.other.get_or_insert_default();
+        (other.rate, other.holds) = (rate, bytes < self.own);
+        self.rate.store(self.own.min(bytes).to_bits(), Ordering::Relaxed);
+    }
+
+    /// What the rate of [`Limiter::limit`] has done until a moment; `None` if there has never been one.
+    pub(crate) fn meters(&self, now: Instant) -> Option<RateMeters> {
+        let mut bucket = self.bucket.lock();
+        bucket.other.as_ref()?;
+        bucket.run_until(now, self.rate());
+        let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let meters = |other: &Other| RateMeters { rate: other.rate, waited_us: us(other.waited), lapsed_us: us(other.lapsed) };
+        bucket.other.as_ref().map(meters)
     }
 
     /// Books bytes, which may go when [`Limiter::wait`] says so.
@@ -71,7 +99,14 @@ impl Limiter {
         let mut bucket = self.bucket.lock();
         bucket.run_until(now, rate);
         let ahead = booking.0 - bucket.passed;
-        (ahead > 0.0).then(|| Duration::from_secs_f64((ahead / rate).min(SLICE.as_secs_f64())))
+        if ahead <= 0.0 {
+            return None;
+        }
+        let wait = Duration::from_secs_f64((ahead / rate).min(SLICE.as_secs_f64()));
+        if let Some(other) = bucket.other.as_mut().filter(|other| other.holds) {
+            other.waited += wait;
+        }
+        Some(wait)
     }
 
     fn rate(&self) -> f64 {
@@ -83,11 +118,16 @@ impl Bucket {
     fn run_until(&mut self, now: Instant, rate: f64) {
         let time = now.saturating_duration_since(self.at.unwrap_or(now));
         self.at = self.at.max(Some(now));
-        self.passed = if rate.is_finite() {
-            (self.passed + rate * time.as_secs_f64()).min(self.booked + rate * BURST.as_secs_f64())
-        } else {
-            self.booked
-        };
+        if !rate.is_finite() {
+            self.passed = self.booked;
+            return;
+        }
+        let (passed, most) = (self.passed + rate * time.as_secs_f64(), self.booked + rate * BURST.as_secs_f64());
+        if let Some(other) = self.other.as_mut().filter(|other| other.holds && passed > most) {
+            // A rate that has just become lower lets no more lapse than the time since then.
+            other.lapsed += Duration::from_secs_f64(((passed - most) / rate).min(time.as_secs_f64()));
+        }
+        self.passed = passed.min(most);
     }
 }
 
@@ -163,6 +203,35 @@ mod tests {
         limiter.limit(1000, faster);
         let seconds = waits(&limiter, booking, faster);
         assert!(is_near(seconds, 0.7), "{seconds}");
+    }
+
+    #[test]
+    fn what_streams_wait_for_the_other_rate_and_what_lapses_of_it_is_counted_while_it_is_the_lower_one() {
+        let begin = Instant::now();
+        let (limiter, after) = (Limiter::new(Some(1000.0)), |seconds: f64| begin + Duration::from_secs_f64(seconds));
+        assert_eq!(limiter.meters(begin), None);
+        let counted = |seconds: f64, rate: u64, waited_us: u64, lapsed_us: u64| {
+            let meters = limiter.meters(after(seconds)).unwrap();
+            let is_near = |a: u64, b: u64| a.abs_diff(b) < 1000;
+            assert!(
+                meters.rate == rate && is_near(meters.waited_us, waited_us) && is_near(meters.lapsed_us, lapsed_us),
+                "{meters:?}"
+            );
+        };
+        limiter.limit(100, begin);
+        limiter.book(50, begin);
+        waits(&limiter, limiter.book(1, begin), begin);
+        counted(0.5, 100, 500_000, 0);
+        // Of the next second what is left over of the last byte and of a burst lapses.
+        counted(1.5, 100, 500_000, 940_000);
+        limiter.limit(10, after(1.5));
+        counted(1.6, 10, 500_000, 1_040_000);
+        limiter.limit(5000, after(1.6));
+        limiter.book(2000, after(1.6));
+        waits(&limiter, limiter.book(1, after(1.6)), after(1.6));
+        counted(9.0, 5000, 500_000, 1_040_000);
+        limiter.limit(0, after(9.0));
+        counted(9.0, 0, 500_000, 1_040_000);
     }
 
     #[test]

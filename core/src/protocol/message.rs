@@ -19,7 +19,7 @@ pub use failed::{Failed, ItemFailed};
 pub use files::{Answer, FileState, Request, WireEntry, check_crc32c};
 pub use have::{DoneKey, Have, PartialFile};
 pub use item::{FileHeader, ItemKind, Skipped};
-pub use meters::{ListedFiles, Meters, StageMeters, TcpMeters, Tune};
+pub use meters::{ListedFiles, Meters, RateMeters, StageMeters, TcpMeters, Tune};
 pub use parts::parts;
 
 /// The longest encoded message.

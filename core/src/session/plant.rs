@@ -59,17 +59,17 @@ impl Plant for CallerPlant<'_> {
         let remote = caller.meters.lock().clone();
         let mut of_sender = remote.clone();
         let mut of_receiver = remote;
-        let mut waiting = 0;
+        let (mut waiting, mut work_unit) = (0, None);
         for (half, _) in &caller.halves {
             match half {
-                Half::Sender(half) => of_sender = half.meters(),
+                Half::Sender(half) => (of_sender, work_unit) = (half.meters(), half.work_unit()),
                 Half::Receiver(half) => (of_receiver, waiting) = (half.meters(), half.waiting()),
             }
         }
         if caller.direct {
             part(&mut of_sender, &mut of_receiver, waiting);
         }
-        Ok(Sample::from_halves(&of_sender, &of_receiver))
+        Ok(Sample { work_unit, ..Sample::from_halves(&of_sender, &of_receiver) })
     }
 
     fn apply(&mut self, decision: &Decision) -> Result<()> {

@@ -4,8 +4,8 @@ use edt::protocol::TransferId;
 use edt::protocol::frame::{FLAG_ZERO, FrameHeader, FrameKind, crc32c};
 use edt::protocol::message::{
     Ack, Answer, Complete, Direction, DoneItem, DoneKey, Failed, FileHeader, FileState, Have, ItemFailed, ItemKind, Key, Listed,
-    ListedFiles, MadeUp, Message, Meters, PartialFile, ReceiveOptions, Request, Root, SendOptions, Skipped, StageMeters, Start,
-    TcpMeters, Tune, WireEntry,
+    ListedFiles, MadeUp, Message, Meters, PartialFile, RateMeters, ReceiveOptions, Request, Root, SendOptions, Skipped,
+    StageMeters, Start, TcpMeters, Tune, WireEntry,
 };
 
 pub(crate) fn file_header() -> FileHeader {
@@ -212,13 +212,16 @@ fn meter_messages() -> Vec<(&'static str, Message)> {
         files_left: None,
         bytes_sent: 1 << 31,
         listed: None,
+        host_rate: None,
     };
+    let host_rate = Some(RateMeters { rate: 125_000_000, waited_us: 3_000_000, lapsed_us: 20_000 });
     let listed = ListedFiles { classes: vec![(0, 3, 1), (20, 1_000_000, 1 << 40), (63, 1, 1 << 63)], complete: true };
     vec![
         ("meters", Message::Meters(meters.clone())),
         ("tune", Message::Tune(tune())),
         ("tune-shares", Message::Tune(Tune { shares: Some(vec![(0, 1, u16::MAX), (20, 300, 4)]), ..Tune::default() })),
-        ("meters-listed", Message::Meters(Meters { listed: Some(listed), ..meters })),
+        ("meters-listed", Message::Meters(Meters { listed: Some(listed), ..meters.clone() })),
+        ("meters-host-rate", Message::Meters(Meters { host_rate, ..meters })),
     ]
 }
 

@@ -70,11 +70,12 @@ fn what_others_give_back_is_taken_before_the_first_bytes_arrive_too() {
 #[test]
 fn intervals_in_which_a_rate_of_the_host_held_the_transfer_back_say_nothing_of_a_setting() {
     // Of two streams, which move 20 MB/s, and then of one.
-    for (rate, told) in [(20e6, [true, true, false, false]), (100e6, [false; 4])] {
+    for (rate, told) in [(15e6, [true, true, false, false]), (20e6, [false; 4]), (100e6, [false; 4])] {
         let place = tempfile::tempdir().unwrap();
         let member = Member::of_a_test(place.path(), None, Some(rate));
         let clock = Arc::new(ManualClock::new());
         let mut plant = SimulatedPlant::new(&clock, 30);
+        plant.member = member.clone();
         let (optimizer, seen) = Scripted::new(&[1; 60], refuse);
         let (recorder, judged) = Recorder::of_a_test();
         run(&mut plant, optimizer, Settings { recorder, member, ..settings() }, &*clock);
@@ -86,11 +87,13 @@ fn intervals_in_which_a_rate_of_the_host_held_the_transfer_back_say_nothing_of_a
 
 #[test]
 fn a_rate_of_the_host_that_holds_a_transfer_back_most_of_the_time_is_told() {
-    for (rate, told) in [(20e6, Some(20e6)), (100e6, None)] {
+    // The streams carry 20 MB/s.
+    for (rate, told) in [(15e6, Some(15e6)), (20e6, None), (24e6, None), (100e6, None)] {
         let place = tempfile::tempdir().unwrap();
         let member = Member::of_a_test(place.path(), None, Some(rate));
         let clock = Arc::new(ManualClock::new());
         let mut plant = SimulatedPlant::new(&clock, 30);
+        plant.member = member.clone();
         let outcome = run(&mut plant, Box::new(Fixed::new(2)), Settings { member, ..settings() }, &*clock);
         assert_eq!(outcome.limited.held_to(), told);
         let mut all = Outcome::default();

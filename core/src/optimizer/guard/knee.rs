@@ -79,6 +79,13 @@ impl Knee {
         self.last = concurrency;
     }
 
+    /// Takes note of what was decided after an interval that shows nothing: what streams moved before it says nothing of what they move
+    /// after it, for the path may be another one by then.
+    pub(super) fn interrupted(&mut self, concurrency: PerStage<u16>) {
+        self.recent.clear();
+        self.decided(concurrency);
+    }
+
     /// The cut, if the interval shows that growth broke the path.
     pub(super) fn collapsed(&mut self, observation: &Observation) -> Option<Decision> {
         let applied = observation.applied.concurrency;

@@ -69,6 +69,11 @@ impl Shared {
             one_by_one: self.one_by_one,
         }
     }
+
+    /// A part of an object, where these are written: however fine it is cut, one worker brings it to the service.
+    pub(super) fn work_unit(&self) -> Option<u64> {
+        self.one_by_one.then_some(ONE_BY_ONE)
+    }
 }
 
 /// The chunk of a path with so many bytes per second.

@@ -271,6 +271,11 @@ impl Sender {
         self.shared.meters()
     }
 
+    /// As in [`crate::optimizer::Observation::work_unit`].
+    pub(crate) fn work_unit(&self) -> Option<u64> {
+        self.shared.work_unit()
+    }
+
     /// Whether the receiver has completed everything.
     pub(crate) fn is_complete(&self) -> bool {
         self.shared.complete.load(Ordering::SeqCst)
@@ -365,6 +370,7 @@ impl Shared {
             files_left: left.map(|_| self.pending.lock().items.len() as u64),
             bytes_sent: self.sent.load(Ordering::Relaxed),
             listed: Some(listed::told(&self.sizes.lock())),
+            host_rate: self.limiter.meters(now),
             ..Meters::default()
         }
     }

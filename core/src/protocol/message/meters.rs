@@ -39,6 +39,9 @@ pub struct Meters {
     /// The files that a sender half has found to send; `None` at a receiver.
     #[n(10)]
     pub listed: Option<ListedFiles>,
+    /// What the rate of [`Tune::limit_rate`] does to the streams of a sender half; `None` if there has never been one.
+    #[n(11)]
+    pub host_rate: Option<RateMeters>,
 }
 
 /// Files to be sent, as far as listing has found them, in classes by the power of two of their size.
@@ -87,6 +90,22 @@ pub struct TcpMeters {
     /// Sum of the delivery rates of open streams, bytes per second.
     #[n(3)]
     pub delivery_rate: u64,
+}
+
+/// What the rate of [`Tune::limit_rate`] does to streams. What it did is cumulative, and counts only while this rate is lower than that of
+/// [`super::SendOptions::limit_rate`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct RateMeters {
+    /// Bytes per second at present; 0 for none any more.
+    #[n(0)]
+    pub rate: u64,
+    /// Worker-microseconds that streams have waited for it.
+    #[n(1)]
+    pub waited_us: u64,
+    /// Microseconds in which it would have let bytes pass, had there been any more.
+    #[n(2)]
+    pub lapsed_us: u64,
 }
 
 /// Sizes of stages; `None` leaves one as it is.

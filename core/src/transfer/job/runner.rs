@@ -20,6 +20,9 @@ use crate::transfer::job::gate::Gate;
 use crate::transfer::job::{Job, Made, Shared, Way};
 use crate::transfer::runner::{Ended, SharedOptimizer, cancelled};
 
+/// The longest part that counts as one piece of work: those of longer ones go on for long after others have ended, and only they are counted.
+const LONGEST_UNIT: u64 = 64 << 20;
+
 /// A job that is about to run.
 pub(in crate::transfer) struct JobRunner {
     pub(in crate::transfer) job: Box<dyn Job>,
@@ -129,9 +132,11 @@ impl Plant for JobPlant<'_> {
             bytes_left: self.shared.job.bytes().map(|bytes| bytes.saturating_sub(self.moved())),
             files_left: Some(self.shared.waiting() as u64),
             listed: Some(self.listed.clone()),
+            host_rate: self.shared.limiter.meters(now),
             ..Meters::default()
         };
-        Ok(Sample::from_halves(&half, &half))
+        let work_unit = work_unit(self.shared.job.bytes(), self.shared.job.parts());
+        Ok(Sample { work_unit, ..Sample::from_halves(&half, &half) })
     }
 
     fn apply(&mut self, decision: &Decision) -> Result<()> {
@@ -161,6 +166,11 @@ impl Plant for JobPlant<'_> {
     fn totals(&self) -> Totals {
         self.shared.account.totals()
     }
+}
+
+/// What counts as a piece of work of so many bytes in so many parts, which are not cut: a part, but no more than [`LONGEST_UNIT`].
+fn work_unit(bytes: Option<u64>, parts: usize) -> Option<u64> {
+    bytes.map(|bytes| (bytes / (parts as u64).max(1)).min(LONGEST_UNIT))
 }
 
 fn wanted(made: &Made) -> Skipped {
@@ -206,6 +216,13 @@ mod tests {
 
     fn made(size: u64) -> Made {
         Made { size, ..Made::default() }
+    }
+
+    #[test]
+    fn a_part_is_a_piece_of_work_unless_it_is_long_or_of_unknown_size() {
+        assert_eq!(work_unit(Some(48 << 20), 6), Some(8 << 20));
+        assert_eq!(work_unit(Some(40 << 30), 4), Some(LONGEST_UNIT));
+        assert_eq!((work_unit(None, 6), work_unit(Some(5), 0)), (None, Some(5)));
     }
 
     #[test]
