@@ -267,7 +267,7 @@ fn a_rate_that_others_of_the_host_lower_is_no_collapse_and_no_harm() {
 
 #[test]
 fn falcon_takes_no_interval_that_the_host_held_back_for_a_test() {
-    let mut guard = Guard::new(Box::new(Falcon::starting_at(30)));
+    let mut guard = Guard::new(Box::new(Falcon::new()));
     let mut decision = guard.start(&policy(64));
     let begun = decision.concurrency.network;
     for _ in 0..60 {

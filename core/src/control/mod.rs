@@ -11,7 +11,7 @@ use crate::event::{Event, EventSender, Sampled, Totals, Tuned};
 use crate::history::{Judged, Recorder};
 use crate::metrics::{Rates, Sample, sampler};
 use crate::optimizer::guard::is_nearly_done;
-use crate::optimizer::{Decision, Listed, Optimizer, Policy};
+use crate::optimizer::{Decision, Listed, Optimizer, Policy, pace};
 
 mod bottleneck;
 mod clock;
@@ -35,20 +35,8 @@ use tuner::Tuner;
 /// Longest time between two samples for a display.
 const DISPLAY: Duration = Duration::from_millis(500);
 
-/// Round trips of the default interval, as the path has them where nothing waits in its queues, if that is within [`INTERVAL`].
-const INTERVAL_TRIPS: u32 = 10;
-
-/// Shortest and longest default interval.
-const INTERVAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
-
 /// By what part of itself the shortest round trip is taken to be longer with each sample, for paths change.
 const LONGER: f64 = 0.000_5;
-
-/// Longest allowance for new streams to find their window.
-const RAMP: Duration = Duration::from_secs(1);
-
-/// Round trips that streams get for that, when all of them are new and when some are.
-const RAMP_TRIPS: (u32, u32) = (5, 2);
 
 /// How often the beginning looks whether bytes arrive.
 const FIRST_LOOK: Duration = Duration::from_millis(20);
@@ -78,6 +66,8 @@ pub struct Settings {
     pub policy: Policy,
     /// Time between two decisions; `None`: ten round trips, between 1 and 5 s.
     pub interval: Option<Duration>,
+    /// Round trip time as measured when the other side was called; `None` where there is no network between.
+    pub rtt: Option<Duration>,
     /// Who watches.
     pub events: EventSender,
     /// What keeps the intervals and decisions.
@@ -129,7 +119,8 @@ pub fn run(plant: &mut dyn Plant, optimizer: Box<dyn Optimizer>, settings: Setti
     let mut tuner = Tuner::start(optimizer, &settings.policy);
     tuner.narrow(&settings.member.ask(&settings.policy, None));
     let first = plant.sample().ok();
-    let first_trip = first.as_ref().and_then(Sample::rtt);
+    // Streams tell theirs only when they have sent something.
+    let first_trip = settings.rtt.or_else(|| first.as_ref().and_then(Sample::rtt));
     let mut controller = Controller {
         plant,
         tuner,
@@ -199,7 +190,7 @@ impl Controller<'_> {
     fn settle(&mut self) -> bool {
         let interval = self.interval();
         self.pause(interval, Until::Settled);
-        self.ramp(RAMP_TRIPS.1)
+        self.ramp(pace::ramp)
     }
 
     /// Waits until the first bytes have arrived and the first streams have found their windows: what comes before that says nothing about
@@ -219,14 +210,13 @@ impl Controller<'_> {
                 && sample.arrived.bytes > 0
             {
                 self.saw(sample);
-                return self.ramp(RAMP_TRIPS.0);
+                return self.ramp(pace::first_ramp);
             }
         }
     }
 
-    fn ramp(&mut self, trips: u32) -> bool {
-        let ramp = self.trip.map_or(Duration::ZERO, |rtt| (trips * rtt).min(RAMP));
-        self.pause(ramp, Until::Finished)
+    fn ramp(&mut self, time: fn(Duration) -> Duration) -> bool {
+        self.pause(self.trip.map_or(Duration::ZERO, time), Until::Finished)
     }
 
     /// Waits, showing progress meanwhile; true if what it waits for came before the time was over.
@@ -344,8 +334,7 @@ impl Controller<'_> {
     }
 
     fn interval(&self) -> Duration {
-        let trips = || self.trip.map_or(INTERVAL.0, |trip| (INTERVAL_TRIPS * trip).clamp(INTERVAL.0, INTERVAL.1));
-        self.settings.interval.unwrap_or_else(trips)
+        self.settings.interval.unwrap_or_else(|| pace::interval(self.trip.unwrap_or_default()))
     }
 
     /// Keeps a sample for the display, and the shortest round trip: with full queues it is a multiple of what the path has by itself.

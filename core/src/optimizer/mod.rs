@@ -24,6 +24,7 @@ pub mod marlin;
 pub mod model;
 pub mod nelder_mead;
 pub mod network;
+pub(crate) mod pace;
 pub mod pcp;
 pub mod promc;
 mod setting;
@@ -45,7 +46,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::Past;
 
-/// The names that `--optimizer` takes. `auto` is `falcon`, begun higher, until a better default is measured.
+/// The names that `--optimizer` takes. `auto` is `model`, whose beginning is fitted to the work besides.
 pub const NAMES: [&str; 23] = [
     "auto",
     "fixed",
@@ -277,7 +278,7 @@ pub fn by_name(name: &str, setup: &Setup<'_>) -> Result<Box<dyn Optimizer>> {
     let agent = || setup.agent.ok_or_else(|| untrained(name));
     let made: Box<dyn Optimizer> = match name {
         "fixed" => Box::new(fixed::Fixed::new(setup.streams)),
-        "auto" => Box::new(falcon::Falcon::starting_at(setup.streams)),
+        "auto" => Box::new(model::Model::starting_at(setup.streams, setup)),
         "falcon" => Box::new(falcon::Falcon::new()),
         "falcon-printed" => Box::new(falcon::Falcon::as_printed()),
         "falcon-mp" => Box::new(falcon_mp::FalconMp::new()),
@@ -337,7 +338,7 @@ mod tests {
         let setup = Setup::of_a_test();
         for name in NAMES {
             match by_name(name, &setup) {
-                Ok(optimizer) => assert_eq!(optimizer.name(), if name == "auto" { "falcon" } else { name }),
+                Ok(optimizer) => assert_eq!(optimizer.name(), if name == "auto" { "model" } else { name }),
                 Err(error) => {
                     let learnt = [("asm", "edt learn"), ("ann", "edt history")];
                     let how = learnt.iter().find(|(other, _)| *other == name).map_or("edt train", |(_, how)| how);
