@@ -152,9 +152,11 @@ class Workplace:
     def environment(self) -> dict[str, str]:
         """What edt processes need: the secret, directories that are not the user's, and no broker.
 
-        Transfers that stand for those of different hosts must not know of each other, though they run on one.
+        Transfers that stand for those of different hosts must not know of each other, though they run on one. The
+        history is another one each time: no transfer goes by those before it.
         """
-        own = {"EDT_CONFIG_DIR": str(self.path / "config"), "EDT_DATA_DIR": str(self.path / "edt-data")}
+        data = self.path / "edt-data" / secrets.token_hex(8)
+        own = {"EDT_CONFIG_DIR": str(self.path / "config"), "EDT_DATA_DIR": str(data)}
         return {"EDT_TOKEN": self.secret, "EDT_BROKER": "off", **own}
 
     def empty(self, name: str) -> Path:

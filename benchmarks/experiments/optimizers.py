@@ -30,7 +30,7 @@ FIXED = {"light": (2, 4, 6, 8, 10, 12, 16), "medium": (4, 8, 12, 16, 20, 24, 32)
 FIXED_QUICK = {"light": (4, 8, 16), "medium": (8, 16, 24)}
 SEARCHING = (
     *("auto", "falcon", "falcon-printed", "falcon-mp", "hill-climb", "binary", "bayes", "marlin"),
-    *("nelder-mead", "pcp", "single-chunk", "promc", "globus"),
+    *("nelder-mead", "pcp", "single-chunk", "promc", "globus", "generalist"),
 )
 LEARNING = ("harp", "harp-once", "asm", "ann", "model")
 """Those that learn from the transfers that were made before on the same path."""

@@ -148,7 +148,8 @@ impl Transfer {
         let optimizer = SharedOptimizer::new(optimizer, &self.options, self.guarding);
         let recording = Recording::begin(beginning, optimizer.name());
         let member = Member::join(limits, claim(&self.options, &self.sources, &self.destination, &policy, &Here::of(&work)));
-        let settings = Settings { policy, interval: self.options.interval, events, recorder: recording.recorder(), member };
+        let (interval, trip) = (self.options.interval, peer.as_ref().map(|peer| peer.rtt));
+        let settings = Settings { policy, interval, rtt: trip, events, recorder: recording.recorder(), member };
         let runner = Runner {
             optimizer,
             sources: self.sources,
@@ -184,7 +185,8 @@ impl Transfer {
         let stages = PerStage { read: job.way() == Way::There, network: true, write: job.way() == Way::Here };
         let here = Here { stages, buffers: 1 };
         let member = Member::join(limits, claim(&self.options, &self.sources, &self.destination, &policy, &here));
-        let settings = Settings { policy, interval: self.options.interval, events, recorder: recording.recorder(), member };
+        let interval = self.options.interval;
+        let settings = Settings { policy, interval, rtt: None, events, recorder: recording.recorder(), member };
         let steering = Steering { account, cancel: Arc::clone(&cancel), settings, clock: SystemClock::new() };
         let name = optimizer.name().to_owned();
         let ended =

@@ -304,7 +304,7 @@ fn what_was_before_an_interval_that_the_host_held_back_makes_no_collapse_of_what
 
 #[test]
 fn falcon_takes_no_interval_that_the_host_held_back_for_a_test() {
-    let mut guard = Guard::new(Box::new(Falcon::starting_at(30)));
+    let mut guard = Guard::new(Box::new(Falcon::new()));
     let mut decision = guard.start(&policy(64));
     let begun = decision.concurrency.network;
     for _ in 0..60 {

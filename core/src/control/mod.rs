@@ -66,6 +66,8 @@ pub struct Settings {
     pub policy: Policy,
     /// Time between two decisions; `None`: ten round trips, between 1 and 5 s.
     pub interval: Option<Duration>,
+    /// Round trip time as measured when the other side was called; `None` where there is no network between.
+    pub rtt: Option<Duration>,
     /// Who watches.
     pub events: EventSender,
     /// What keeps the intervals and decisions.
@@ -117,7 +119,8 @@ pub fn run(plant: &mut dyn Plant, optimizer: Box<dyn Optimizer>, settings: Setti
     let mut tuner = Tuner::start(optimizer, &settings.policy);
     tuner.narrow(&settings.member.ask(&settings.policy, None));
     let first = plant.sample().ok();
-    let first_trip = first.as_ref().and_then(Sample::rtt);
+    // Streams tell theirs only when they have sent something.
+    let first_trip = settings.rtt.or_else(|| first.as_ref().and_then(Sample::rtt));
     let mut controller = Controller {
         plant,
         tuner,

@@ -171,7 +171,7 @@ impl Optimizer for Scripted {
 
 fn settings() -> Settings {
     let (policy, events) = (Policy::new(PolicyName::Fair, 64), EventSender::silent());
-    Settings { policy, interval: None, events, recorder: Recorder::default(), member: Member::default() }
+    Settings { policy, interval: None, rtt: None, events, recorder: Recorder::default(), member: Member::default() }
 }
 
 fn streams(outcome: &Outcome) -> Vec<u16> {

@@ -11,14 +11,8 @@ use crate::endpoint::{Endpoint, Location};
 use crate::error::Result;
 use crate::optimizer::SizeClass;
 
-/// Past transfers that are handed out; transfers of edt that are looked at, and intervals of each of them.
-const MOST: usize = 60_000;
-const MOST_TRANSFERS: usize = 5000;
+/// Intervals of a transfer that are looked at.
 const MOST_OF_ONE: usize = 5000;
-
-/// What the reading before a transfer may take: the intervals that are looked at, the time, and that for others that write.
-const MOST_INTERVALS: usize = 400_000;
-const MOST_TIME: Duration = Duration::from_secs(1);
 
 const OF_PAIR: &str = "source = ?1 AND destination = ?2";
 const OF_OTHERS: &str = "NOT (source = ?1 AND destination = ?2)";
@@ -51,7 +45,8 @@ pub fn pasts(source: &Endpoint, destination: &Endpoint) -> Result<Vec<Past>> {
     read(source, destination, Others::Too)
 }
 
-/// The past transfers of this user between the machines of two endpoints, oldest first, as far as a moment allows.
+/// The latest past transfers of this user between the machines of two endpoints, oldest first: what a transfer that begins at once can wait
+/// for.
 pub fn pasts_between(source: &Endpoint, destination: &Endpoint) -> Result<Vec<Past>> {
     read(source, destination, Others::LeftOut)
 }
@@ -65,26 +60,43 @@ pub(super) enum Others {
 
 fn read(source: &Endpoint, destination: &Endpoint, others: Others) -> Result<Vec<Past>> {
     let (source, destination) = (place(source)?, place(destination)?);
-    match History::open_to_read_within(MOST_TIME)? {
-        Some(history) => history.pasts_within(&source, &destination, others, Effort::of_a_moment()),
+    let effort = if others == Others::Too { Effort::of_a_moment() } else { Effort::of_a_glance() };
+    match History::open_to_read_within(effort.time)? {
+        Some(history) => history.pasts_within(&source, &destination, others, effort.begun()),
         None => Ok(Vec::new()),
     }
 }
 
-/// What reading may still take.
+/// What reading may take.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Effort {
-    intervals: usize,
+    /// Past transfers, or stretches of them, that are handed out.
+    pub(super) pasts: usize,
+    /// Transfers of edt that are looked at.
+    pub(super) transfers: usize,
+    /// Intervals of them that may still be looked at.
+    pub(super) intervals: usize,
+    /// The time it takes, and that for others that write.
+    pub(super) time: Duration,
     until: Instant,
 }
 
 impl Effort {
-    fn of_a_moment() -> Self {
-        Self::of(MOST_INTERVALS, MOST_TIME)
+    pub(super) fn of_a_moment() -> Self {
+        Self::of(60_000, 5000, 400_000, Duration::from_secs(1))
     }
 
-    pub(super) fn of(intervals: usize, time: Duration) -> Self {
-        Self { intervals, until: Instant::now() + time }
+    fn of_a_glance() -> Self {
+        Self::of(50, 200, 4000, Duration::from_millis(50))
+    }
+
+    pub(super) fn of(pasts: usize, transfers: usize, intervals: usize, time: Duration) -> Self {
+        Self { pasts, transfers, intervals, time, until: Instant::now() + time }
+    }
+
+    /// The same, from now on.
+    fn begun(self) -> Self {
+        Self { until: Instant::now() + self.time, ..self }
     }
 
     fn is_spent(&self) -> bool {
@@ -103,11 +115,11 @@ impl History {
         let pair = (source, destination);
         let mut pasts = self.newest_pasts(pair, OF_PAIR, &mut effort).map_err(|cause| self.unread(&cause))?;
         let of_pair = pasts.len();
-        if others == Others::Too && of_pair < MOST {
+        if others == Others::Too && of_pair < effort.pasts {
             pasts.extend(self.newest_pasts(pair, OF_OTHERS, &mut effort).map_err(|cause| self.unread(&cause))?);
         }
-        pasts.truncate(MOST);
-        let (of_pair, others) = pasts.split_at_mut(of_pair.min(MOST));
+        pasts.truncate(effort.pasts);
+        let (of_pair, others) = pasts.split_at_mut(of_pair.min(effort.pasts));
         of_pair.reverse();
         others.reverse();
         Ok(pasts)
@@ -126,14 +138,14 @@ impl History {
         let mut transfers = self.connection.prepare(&newest)?;
         let mut intervals = self.connection.prepare(INTERVALS)?;
         let mut pasts = Vec::new();
-        let mut rows = transfers.query(params![pair.0, pair.1, MOST_TRANSFERS])?;
+        let mut rows = transfers.query(params![pair.0, pair.1, effort.transfers])?;
         while let Some(row) = rows.next()? {
             let (id, facts): (i64, Facts) = (row.get(0)?, facts(row)?);
             let most = MOST_OF_ONE.min(effort.intervals);
             let measured = intervals.query_map(params![id, most], measured)?.collect::<rusqlite::Result<Vec<_>>>()?;
             effort.intervals -= measured.len();
             pasts.extend(stretches(&facts, &measured));
-            if pasts.len() >= MOST || effort.is_spent() {
+            if pasts.len() >= effort.pasts || effort.is_spent() {
                 break;
             }
         }
@@ -143,7 +155,7 @@ impl History {
     fn imported(&self, pair: (&str, &str), which: &str, effort: &Effort) -> rusqlite::Result<Vec<Past>> {
         let newest = format!("{IMPORTED} WHERE {which} ORDER BY began_s DESC, number DESC LIMIT ?3");
         let mut statement = self.connection.prepare(&newest)?;
-        let mut rows = statement.query(params![pair.0, pair.1, MOST])?;
+        let mut rows = statement.query(params![pair.0, pair.1, effort.pasts])?;
         let mut pasts = Vec::new();
         while let Some(row) = rows.next()? {
             pasts.push(imported(row)?);
@@ -259,18 +271,21 @@ mod tests {
             pasts.into_iter().map(|past| past.destination).collect::<Vec<_>>()
         };
         let ample = Duration::from_mins(10);
-        assert_eq!(found(Effort::of(1000, ample)), ["dtn_7632", "old_7632", "new_7632"]);
-        assert_eq!(found(Effort::of(15, ample)), ["dtn_7632", "new_7632"]);
-        assert_eq!(found(Effort::of(10, ample)), ["dtn_7632"]);
-        let between = |host| history.pasts_within("local", host, Others::LeftOut, Effort::of(1000, ample)).unwrap();
+        let effort = |intervals, time| Effort::of(1000, 1000, intervals, time);
+        assert_eq!(found(Effort::of(1, 1000, 1000, ample)), ["dtn_7632"]);
+        assert_eq!(found(Effort::of(1000, 1, 1000, ample)), ["dtn_7632", "new_7632"]);
+        assert_eq!(found(effort(1000, ample)), ["dtn_7632", "old_7632", "new_7632"]);
+        assert_eq!(found(effort(15, ample)), ["dtn_7632", "new_7632"]);
+        assert_eq!(found(effort(10, ample)), ["dtn_7632"]);
+        let between = |host| history.pasts_within("local", host, Others::LeftOut, effort(1000, ample)).unwrap();
         assert!(between("dtn_7632").iter().all(|past| past.destination == "dtn_7632") && !between("dtn_7632").is_empty());
         assert!(between("never_7632").is_empty());
         // The newest of each part is read, however late it is.
-        assert_eq!(found(Effort::of(1000, Duration::ZERO)), ["dtn_7632", "new_7632"]);
+        assert_eq!(found(effort(1000, Duration::ZERO)), ["dtn_7632", "new_7632"]);
         let log = "start_s,source,destination,files,bytes,concurrency,throughput_bytes_per_s\n1,local,dtn_7632,5,500,2,1e6\n";
         let many = format!("{log}{}", "2,a,b,1,9,2,1e6\n".repeat(500));
         history.import_from(many.as_bytes(), "log", "log").unwrap();
-        assert_eq!(history.pasts_within("local", "dtn_7632", Others::Too, Effort::of(1000, Duration::ZERO)).unwrap().len(), 4);
+        assert_eq!(history.pasts_within("local", "dtn_7632", Others::Too, effort(1000, Duration::ZERO)).unwrap().len(), 4);
         assert_eq!(history.pasts("local", "dtn_7632").unwrap().len(), 504);
     }
 }

@@ -43,14 +43,6 @@ impl Falcon {
         Self { form: Form::Relative, centre: 2, asked: 2, theta: 1.0, direction: None, first: None }
     }
 
-    /// Begins around `centre` streams instead of the paper's 2: on long paths whose streams are capped, the way up from there takes
-    /// longer than many a transfer.
-    #[must_use]
-    pub fn starting_at(centre: u16) -> Self {
-        let centre = centre.max(2);
-        Self { centre, asked: centre, ..Self::new() }
-    }
-
     /// The step as the paper prints it, for comparison, by the name `falcon-printed`: it divides by n where the authors' program
     /// multiplies by it, so that its steps shrink with the square of n.
     pub fn as_printed() -> Self {

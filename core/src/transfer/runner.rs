@@ -197,7 +197,7 @@ pub(super) struct SharedOptimizer {
 impl SharedOptimizer {
     pub(super) fn new(inner: Box<dyn Optimizer>, options: &TransferOptions, guarding: Guarding) -> Self {
         let name = match (options.optimizer.as_str(), inner.name()) {
-            ("auto", "falcon") => "auto (falcon)".to_owned(),
+            ("auto", "model") => "auto (model)".to_owned(),
             (_, name) => name.to_owned(),
         };
         let inner: Box<dyn Optimizer> = match guarding {

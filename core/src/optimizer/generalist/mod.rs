@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::network::{LayerSpec, Network, Tensors, refused};
 use super::setting::{whole, with_streams};
-use super::{Decision, Observation, Optimizer, Policy, Setup, utility};
+use super::{Decision, FirstStreams, Observation, Optimizer, Policy, Setup, utility};
 use crate::error::Result;
 
 mod features;
@@ -29,10 +29,6 @@ const POLICY: &[u8] = include_bytes!("policy.safetensors");
 
 /// The key of its description.
 const KEY: &str = "edt.agent";
-
-/// Streams to begin with, by the round trip time in seconds from which on: over long paths intervals are long, so that the way up from few
-/// costs more than a few too many.
-const FIRST: [(f64, u16); 3] = [(0.0, 4), (0.005, 8), (0.1, 12)];
 
 /// Most change of the streams in an interval, either way, as a factor.
 const STEP: f64 = 4.0;
@@ -60,8 +56,7 @@ impl Generalist {
         let text = tensors.text(KEY)?.ok_or_else(|| refused(format!("the policy has no description `{KEY}`")))?;
         let description: Description =
             serde_json::from_str(&text).map_err(|cause| refused("the policy's description cannot be read").with_cause(cause))?;
-        let rtt_s = setup.rtt.unwrap_or_default().as_secs_f64();
-        let first = FIRST.iter().rev().find(|(from, _)| rtt_s >= *from).map_or(FIRST[0].1, |(_, streams)| *streams);
+        let first = FirstStreams::AUTO.over(setup.rtt.unwrap_or_default());
         Ok(Self {
             network: Network::build(&description.network, INPUTS, &tensors)?,
             features: Features::new(),

@@ -67,6 +67,9 @@ use tuned::Tuned;
 /// A gain for which parameters are worth estimating; as all clusters run during a sample, its size matters little [HARP §2.3].
 const GAIN: f64 = 0.1;
 
+/// Streams before any file is listed, of which its heuristic could tell.
+const BEGINNING: FirstStreams = FirstStreams::by_trip([8, 16, 24]);
+
 /// HARP, with or without online tuning.
 #[derive(Debug, Clone)]
 pub struct Harp {
@@ -111,7 +114,7 @@ impl Harp {
             retuning: Retuning::Online,
             known: Known::of(setup.history.iter().filter(|past| is_usable(past)).cloned().collect()),
             rtt: setup.rtt,
-            first: FirstStreams::AUTO.over(setup.rtt.unwrap_or_default()),
+            first: BEGINNING.over(setup.rtt.unwrap_or_default()),
             path: None,
             fastest: 0.0,
             stage: Stage::Beginning,

@@ -158,7 +158,7 @@ fn seen(observation: &Observation) -> PerStage<Seen> {
     let blocked = receiver == Level::Full || (sender == Level::Empty && busy.network >= ALWAYS);
     let sending = stage(workers.network, busy.network, arrived, blocked);
     let writing = stage(workers.write, busy.write, rate.write, receiver == Level::Empty && busy.write >= ALWAYS);
-    let lack = unfound(observation);
+    let lack = unfound(observation, false);
     PerStage { read: reading, network: Seen { loss: observation.loss, lack, ..sending }, write: writing }
 }
 

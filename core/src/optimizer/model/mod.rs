@@ -11,8 +11,9 @@
 //! - Streams also read and write, unless storage limits; then each stage has its own filter and its own workers (`apart`).
 
 use super::setting::whole;
-use super::{Decision, Observation, Optimizer, PerStage, Policy, Setup, utility};
+use super::{Decision, FirstStreams, Observation, Optimizer, PerStage, Policy, Setup, pace, utility};
 use crate::error::Result;
+use crate::report::human_count;
 
 mod apart;
 mod choose;
@@ -34,18 +35,12 @@ use fit::Bound;
 use memory::Memory;
 use stage::{Seen, Stage};
 
-/// Streams to begin with, by the round trip time in seconds from which on: over long paths streams are often held to a share, and intervals
-/// are long, so that the way up from few costs more than a few too many.
-const FIRST: [(f64, u16); 3] = [(0.0, 4), (0.005, 8), (0.1, 12)];
-
 /// The first decision goes no further than so many times what the history has tried.
 const BEYOND_MEMORY: u16 = 2;
 
-/// Bytes that a stream sends in its first round trip [RFC 6928], the trips that the control loop waits for new streams before it
-/// measures, and the most of an interval that these are taken to lack.
+/// Bytes that a stream sends in its first round trip [RFC 6928], and the most of an interval that new ones are taken to lack.
 const FIRST_WINDOW: f64 = 14_480.0;
-const WAITED_TRIPS: f64 = 2.0;
-const MOST_UNFOUND: f64 = 0.4;
+const MOST_UNFOUND: f64 = 0.5;
 
 /// Intervals in a row in which storage has to limit before it gets workers of its own.
 const STRAINED: u32 = 2;
@@ -72,10 +67,14 @@ pub struct Model {
 impl Model {
     /// Knows the round trip time, and what past transfers over the same path tell.
     pub fn new(setup: &Setup<'_>) -> Self {
-        let rtt_s = setup.rtt.unwrap_or_default().as_secs_f64();
-        let first = FIRST.iter().rev().find(|(from, _)| rtt_s >= *from).map_or(FIRST[0].1, |(_, streams)| *streams);
+        Self::starting_at(FirstStreams::AUTO.over(setup.rtt.unwrap_or_default()), setup)
+    }
+
+    /// Begins with so many streams where the history tells nothing of the path.
+    #[must_use]
+    pub fn starting_at(first: u16, setup: &Setup<'_>) -> Self {
         Self {
-            first,
+            first: first.max(1),
             memory: Some(Memory::of(setup.history, setup.rtt)),
             network: Stage::new("streams"),
             apart: None,
@@ -103,7 +102,7 @@ impl Model {
         let policy = &observation.policy;
         let workers = running(observation);
         let rate = utility::arrived(observation);
-        let (loss, lack) = (observation.loss, unfound(observation));
+        let (loss, lack) = (observation.loss, unfound(observation, self.network.is_new()));
         self.network.observe(&Seen { ran: workers, working: workers, rate, loss, bound: Bound::Exact, lack });
         let now = utility::of(observation);
         self.lately = if self.lately == 0.0 { now } else { f64::midpoint(self.lately, now) };
@@ -126,7 +125,7 @@ impl Model {
         if apart.is_over() {
             (self.apart, self.strained, self.lately) = (None, 0, 0.0);
             // What streams moved that neither read nor wrote says little of streams that do.
-            (self.wait, self.network) = (WAIT, Stage::new("streams"));
+            (self.wait, self.network) = (WAIT, self.network.forgotten("streams"));
         }
         self.answer(concurrency, policy, reason)
     }
@@ -136,7 +135,7 @@ impl Model {
         let streams = whole(running(observation));
         (self.apart, self.strained, self.lately) = (None, 0, 0.0);
         (self.wait, self.again) = (self.again, self.again.saturating_mul(2));
-        self.network = Stage::new("streams");
+        self.network = self.network.forgotten("streams");
         let reason = format!("readers and writers of their own moved no more: {streams} streams read and write again");
         self.answer(PerStage::all(streams), &observation.policy, reason)
     }
@@ -149,13 +148,13 @@ fn running(observation: &Observation) -> f64 {
 }
 
 /// The part of the interval, 0 to 1, that a new stream spends below its rate: it begins with a small window, which doubles each round
-/// trip. That time is as many trips as it takes less those that are over when the interval begins.
-fn unfound(observation: &Observation) -> f64 {
+/// trip. That time is as many trips as it takes less those that the control loop waited before the interval, which are more at `first`.
+fn unfound(observation: &Observation, first: bool) -> f64 {
     let (Some(rtt), interval_s) = (observation.rtt, observation.interval.as_secs_f64()) else { return 0.0 };
     let rtt_s = rtt.as_secs_f64();
     let window = rtt_s * utility::arrived(observation) / running(observation);
-    let trips = (window / FIRST_WINDOW).log2() - WAITED_TRIPS;
-    let part = trips.max(0.0) * rtt_s / interval_s;
+    let waited = if first { pace::ramp(rtt) + pace::first_ramp(rtt) } else { pace::ramp(rtt) };
+    let part = ((window / FIRST_WINDOW).log2() * rtt_s - waited.as_secs_f64()).max(0.0) / interval_s;
     if part.is_finite() { part.min(MOST_UNFOUND) } else { 0.0 }
 }
 
@@ -170,12 +169,16 @@ impl Optimizer for Model {
             let known = points.len();
             if let Some(best) = self.network.remember(points, &price) {
                 let streams = best.min(most.saturating_mul(BEYOND_MEMORY));
-                let reason = format!("start: {streams} streams are best by {known} stretches of past transfers");
+                let reason = format!("start: best by {known} stretches of past transfers: {streams} streams");
                 return self.answer(PerStage::all(streams), policy, reason);
             }
         }
         let streams = self.first.min(price.limit);
-        self.answer(PerStage::all(streams), policy, format!("start: {streams} streams, nothing is known of the path"))
+        self.answer(
+            PerStage::all(streams),
+            policy,
+            format!("start: {}, nothing is known of the path", human_count(u64::from(streams), "stream")),
+        )
     }
 
     fn decide(&mut self, observation: &Observation) -> Result<Decision> {

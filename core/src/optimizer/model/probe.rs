@@ -71,6 +71,7 @@ impl Probe {
     /// Takes note of a look below.
     pub(super) fn looked_below(&mut self) {
         (self.rest, self.steady) = ((self.rest * 2).min(BELOW.1), 0);
+        self.quiet += 1.0;
     }
 
     /// Counts an interval after which there are `next` workers, where lately there were up to `highest`; answers what to try instead, if it

@@ -8,14 +8,25 @@ use super::probe::Probe;
 use crate::optimizer::setting::whole;
 use crate::report::human_rate;
 
-/// Most that the number of workers grows or shrinks by in one decision, as the guard has it.
+/// Most that the number of workers grows by in one decision, as the guard has it; and most where so much was lost that they may fill the
+/// path already: far more of them cost much then. Most that it shrinks by: too few cost more than too many, and what goes leaves a full
+/// queue, from which the next interval still lives.
 const BOUND: u16 = 4;
+const LOSSY_BOUND: u16 = 2;
+const SHRINKING: u16 = 3;
+const LOSSY: f64 = 0.01;
 
 /// The part of proportional growth that a probe has to bring to be followed.
 const ENOUGH_GAIN: f64 = 0.5;
 
 /// Growth up to which the workers of an interval count as those of the one before.
 const SETTLED: f64 = 1.1;
+
+/// A reduction by which the others get a place to grow into; growth of the rate from which on they are still growing; and for how many
+/// intervals that is waited for.
+const REDUCED: f64 = 1.3;
+const MOST_GROWING: u8 = 6;
+const GROWING: f64 = 1.05;
 
 /// What is left of the workers of a stage that has only ever waited.
 const IDLE: f64 = 0.8;
@@ -39,13 +50,12 @@ pub(super) struct Seen {
 
 impl Seen {
     /// The measurement, where there were `before` workers in the interval before. What new workers lacked is made up for by half, and in
-    /// doubt; where workers have gone, it is in doubt what the others will make of their place.
-    fn measured(&self, before: u16) -> Point {
-        let (before, ran) = (f64::from(before), self.ran.max(f64::MIN_POSITIVE));
-        let point = Point::new(self.working, self.rate, self.bound);
-        let (new, gone) = (1.0 - before / ran, 1.0 - ran / before);
-        let lacked = |part: f64| -0.5 * (-part.clamp(0.0, 1.0) * self.lack).ln_1p();
-        if new > 0.0 { point.corrected(lacked(new), lacked(new)) } else { point.corrected(0.0, lacked(gone)) }
+    /// doubt; where workers have gone and the others still grow into their place, it is the least that these can move.
+    fn measured(&self, before: u16, grows: bool) -> Point {
+        let new = (1.0 - f64::from(before) / self.ran.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
+        let lacked = -0.5 * (-new * self.lack).ln_1p();
+        let bound = if grows { Bound::AtLeast } else { self.bound };
+        Point::new(self.working, self.rate, bound).corrected(lacked, lacked)
     }
 }
 
@@ -68,6 +78,12 @@ pub(super) struct Stage {
     /// Workers of the last interval, and of the one before it.
     ran: u16,
     before: u16,
+    /// Bytes per second of the last interval, and for how many intervals its workers may have been growing into the place of others that have
+    /// gone.
+    rate: f64,
+    growing: u8,
+    /// The share that the last interval lost; 0 where the system does not tell.
+    lost: f64,
     news: News,
     /// Where the probe began that was measured last.
     probed: Option<u16>,
@@ -85,10 +101,23 @@ impl Stage {
             workers,
             ran: 0,
             before: 0,
+            rate: 0.0,
+            growing: 0,
+            lost: 0.0,
             news: News::Expected,
             probed: None,
             achieved: 1.0,
         }
+    }
+
+    /// A stage of which nothing is known any more, but for the workers that it has.
+    pub(super) fn forgotten(&self, workers: &'static str) -> Self {
+        Self { ran: self.ran, ..Self::new(workers) }
+    }
+
+    /// Whether it was never observed.
+    pub(super) fn is_new(&self) -> bool {
+        self.ran == 0
     }
 
     /// Takes over what the history tells, and answers how many workers are best by it.
@@ -114,7 +143,9 @@ impl Stage {
         self.achieved = expected.map_or(1.0, |expected| seen.rate / expected.exp());
         // A probe that was overruled has found nothing out, and does not count as one in vain.
         self.probed = self.probe.end().filter(|from| f64::from(self.ran) > SETTLED * f64::from(*from));
-        self.news = self.filter.observe(seen.measured(self.before), self.probed.map(f64::from));
+        self.growing = self.growing_since(seen.rate);
+        (self.rate, self.lost) = (seen.rate, seen.loss.unwrap_or(0.0));
+        self.news = self.filter.observe(seen.measured(self.before, self.growing > 0), self.probed.map(f64::from));
         let Some(fit) = self.filter.fit() else { return };
         // New streams lose much until they have found their rate, which says nothing of what they lose then.
         if f64::from(self.ran) <= SETTLED * f64::from(self.before) {
@@ -126,6 +157,19 @@ impl Stage {
             (_, Some(_)) => self.probe.failed(fit.noise),
             _ => {}
         }
+    }
+
+    /// For how many intervals the workers may have been growing into the place of others that have gone: windows grow slowly where nothing
+    /// was lost, over seconds, so that the first intervals after a reduction say less than what so many can move.
+    fn growing_since(&self, rate: f64) -> u8 {
+        let (before, ran) = (f64::from(self.before), f64::from(self.ran));
+        // By more than noise.
+        let more = GROWING.max(1.0 + 2.0 * self.filter.fit().map_or(0.0, |fit| fit.noise));
+        if before > REDUCED * ran {
+            return u8::from(more * rate < self.rate);
+        }
+        let grows = (1..MOST_GROWING).contains(&self.growing) && ran <= SETTLED * before && rate > more * self.rate;
+        if grows { self.growing + 1 } else { 0 }
     }
 
     /// Bytes per second that the stage moves with the workers that are best for it alone; `None` before anything was measured.
@@ -144,13 +188,17 @@ impl Stage {
             let workers = whole((IDLE * f64::from(self.ran)).floor()).min(price.limit);
             return Next { workers, reason: format!("{} only waited: {} -> {workers}", self.workers, self.ran) };
         }
-        let workers = self.answer(fit, price, enough).clamp(self.ran.div_ceil(BOUND), self.ran.saturating_mul(BOUND));
+        // Neighbours may do the work of a stage that does not limit.
+        let shrinking = if enough.is_some() { BOUND } else { SHRINKING };
+        let least = if self.growing > 0 { self.ran } else { self.ran.div_ceil(shrinking) };
+        let most = self.ran.saturating_mul(if self.lost > LOSSY { LOSSY_BOUND } else { BOUND });
+        let workers = self.answer(fit, price, enough).clamp(least, most.max(least));
         let workers = workers.clamp(1, price.limit);
         let reason = self.reason(fit, workers);
         if enough.is_some() || matches!(self.news, News::Surprise(_)) {
             return Next { workers, reason };
         }
-        if self.probe.may_look_below(workers == self.ran)
+        if self.probe.may_look_below(workers == self.ran && self.growing == 0)
             && let Some(tried) = fewer(fit, &self.losses, price, workers)
         {
             self.probe.looked_below();
@@ -274,10 +322,27 @@ mod tests {
         };
         assert!(grown(0.3) > grown(0.0), "{} and {}", grown(0.3), grown(0.0));
         let seen = Seen { ran: 6.0, working: 6.0, rate: 1e8, loss: None, bound: Bound::Exact, lack: 0.3 };
-        let (same, grown, shrunk) = (seen.measured(6), seen.measured(3), seen.measured(12));
-        assert!(same.doubt < 1e-12 && grown.doubt > 0.05 && shrunk.doubt > 0.05);
-        assert!(grown.rate > same.rate && (shrunk.rate - same.rate).abs() < 1e-12);
-        assert!(seen.measured(0).doubt.is_finite() && Seen { ran: 0.0, ..seen }.measured(0).doubt.is_finite());
+        let (same, grown) = (seen.measured(6, false), seen.measured(3, false));
+        assert!(same.doubt < 1e-12 && grown.doubt > 0.05 && grown.rate > same.rate);
+        assert!(seen.measured(0, false).doubt.is_finite() && Seen { ran: 0.0, ..seen }.measured(0, false).doubt.is_finite());
+    }
+
+    #[test]
+    fn where_streams_have_gone_the_others_are_given_time_to_grow_into_their_place() {
+        // One stream fills the path, but takes seconds to take the place of others.
+        let mut stage = Stage::new("streams");
+        let mut asked = Vec::new();
+        for (ran, rate) in [(8.0, 1e8), (16.0, 1e8), (4.0, 6e7), (4.0, 8e7), (4.0, 9.5e7), (4.0, 1e8)] {
+            see(&mut stage, ran, rate);
+            asked.push(stage.decide(&PRICE, None).workers);
+        }
+        assert!(asked[2..].iter().all(|n| *n <= 4), "{asked:?}");
+        // Where they stay below what more have moved, that is what they can.
+        let mut stage = Stage::new("streams");
+        for (ran, rate) in [(8.0, 1e8), (16.0, 1e8), (4.0, 5e7), (4.0, 5e7), (4.0, 5e7)] {
+            see(&mut stage, ran, rate);
+        }
+        assert!((7..=9).contains(&stage.decide(&PRICE, None).workers), "{:?}", stage.decide(&PRICE, None));
     }
 
     #[test]

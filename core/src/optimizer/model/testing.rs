@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Model;
-use crate::optimizer::{Buffers, Decision, Observation, Optimizer, PerStage, Policy, PolicyName, Setup, utility};
+use crate::optimizer::{Buffers, Decision, Observation, Optimizer, PerStage, Policy, PolicyName, Setup, pace, utility};
 
 /// A change of the path at the beginning of an interval: what of the capacity and of the rate of a stream is left.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +25,8 @@ pub(super) struct Path {
     pub(super) congestion_loss: f64,
     /// Round trip time, by which new streams find their rate.
     pub(super) rtt: Duration,
+    /// Growth in an interval of streams that take the place of others which have gone.
+    pub(super) regrowth: f64,
     /// Relative standard deviation of what is measured, and the chance that it is half.
     pub(super) noise: f64,
     pub(super) outliers: f64,
@@ -42,6 +44,7 @@ impl Path {
             base_loss: 0.0,
             congestion_loss: 0.0,
             rtt: Duration::ZERO,
+            regrowth: f64::INFINITY,
             noise: 0.0,
             outliers: 0.0,
             changes: Vec::new(),
@@ -62,16 +65,13 @@ impl Path {
         (used * own / all * (1.0 - loss), loss)
     }
 
-    /// Time between two decisions, as the control loop has it.
-    fn interval(&self) -> Duration {
-        (20 * self.rtt).clamp(Duration::from_secs(1), Duration::from_secs(5))
-    }
-
-    /// The part of an interval that a new stream loses while its window doubles from ten segments on, each round trip: two trips are over
-    /// when the interval begins, and what is sent in the others is worth one.
-    fn lost_by_new(&self) -> f64 {
-        let trips = (self.stream * self.rtt.as_secs_f64() / 14_480.0).log2() - 3.0;
-        trips.max(0.0) * self.rtt.as_secs_f64() / self.interval().as_secs_f64()
+    /// The part of an interval that a new stream loses while its window doubles from ten segments on, each round trip: some are over when
+    /// the interval begins, and what is sent in the others is worth one.
+    fn lost_by_new(&self, first: bool) -> f64 {
+        let rtt_s = self.rtt.as_secs_f64();
+        let waited = pace::ramp(self.rtt) + if first { pace::first_ramp(self.rtt) } else { Duration::ZERO };
+        let found_s = ((self.stream * rtt_s / 14_480.0).log2() - 1.0) * rtt_s;
+        (found_s - waited.as_secs_f64()).max(0.0) / pace::interval(self.rtt).as_secs_f64()
     }
 
     /// The highest utility of a constant number of streams in an interval.
@@ -132,8 +132,9 @@ pub(super) struct Transfer {
     optimizer: Box<dyn Optimizer>,
     pub(super) next: Decision,
     pub(super) policy: Policy,
-    /// Streams of the interval before.
+    /// Streams of the interval before, and what each moved.
     before: f64,
+    each: f64,
     random: Random,
 }
 
@@ -141,7 +142,7 @@ impl Transfer {
     pub(super) fn new(mut optimizer: Box<dyn Optimizer>, limit: u16, seed: u64) -> Self {
         let policy = Policy::new(PolicyName::Fair, limit);
         let next = optimizer.start(&policy);
-        Self { optimizer, next, policy, before: 0.0, random: Random::new(seed) }
+        Self { optimizer, next, policy, before: 0.0, each: f64::INFINITY, random: Random::new(seed) }
     }
 
     pub(super) fn streams(&self) -> u16 {
@@ -151,13 +152,16 @@ impl Transfer {
     /// Lets an interval pass beside so many streams of others; answers bytes per second and the lost share.
     pub(super) fn pass(&mut self, path: &Path, interval: u32, others: f64) -> (f64, f64) {
         let streams = f64::from(self.streams());
-        let grown = (streams - std::mem::replace(&mut self.before, streams)).max(0.0);
-        let (rate, loss) = path.moves(interval, streams - path.lost_by_new() * grown, others);
+        let before = std::mem::replace(&mut self.before, streams);
+        let lost = path.lost_by_new(before == 0.0) * (streams - before).max(0.0);
+        let (rate, loss) = path.moves(interval, streams - lost, others);
+        let rate = if streams > before { rate } else { rate.min(path.regrowth * self.each * streams) };
+        self.each = rate / streams;
         let wild = if self.random.uniform() < path.outliers { 0.5 } else { 1.0 };
         let measured = rate * wild * (path.noise * self.random.normal() - path.noise * path.noise / 2.0).exp();
         let observation = Observation {
             elapsed: Duration::from_secs(u64::from(interval) + 1),
-            interval: path.interval(),
+            interval: pace::interval(path.rtt),
             rtt: Some(path.rtt).filter(|rtt| !rtt.is_zero()),
             loss: Some(loss),
             policy: self.policy,
