@@ -102,28 +102,18 @@ fn side(endpoint: &Endpoint) -> Result<String> {
 
 /// What is to be kept, by the option and by the variable `EDT_HISTORY`. A word that is not known keeps nothing.
 fn remembered(option: Remember, variable: Option<&str>) -> Remember {
-    asked_for(option, variable).unwrap_or_else(|| {
-        tracing::warn!("`EDT_HISTORY` is none of `off`, `machines` and `names`: no history is kept");
-        Remember::Nothing
-    })
-}
-
-/// The same; `None` where the word is not known.
-fn asked_for(option: Remember, variable: Option<&str>) -> Option<Remember> {
     if option != Remember::Environment {
-        return Some(option);
+        return option;
     }
     match variable.unwrap_or_default().to_ascii_lowercase().as_str() {
-        "" | "on" | "machines" => Some(Remember::Machines),
-        "names" => Some(Remember::Names),
-        "off" => Some(Remember::Nothing),
-        _ => None,
+        "" | "on" | "machines" => Remember::Machines,
+        "names" => Remember::Names,
+        "off" => Remember::Nothing,
+        _ => {
+            tracing::warn!("`EDT_HISTORY` is none of `off`, `machines` and `names`: no history is kept");
+            Remember::Nothing
+        }
     }
-}
-
-/// Whether the history is to keep nothing of a transfer.
-pub(crate) fn keeps_nothing(option: Remember) -> bool {
-    asked_for(option, std::env::var("EDT_HISTORY").ok().as_deref()).is_none_or(|asked| asked == Remember::Nothing)
 }
 
 /// The options that tell something of how a transfer goes; none of them names a file or a place.

@@ -29,7 +29,7 @@ use etcetera::BaseStrategy;
 use crate::endpoint::{Endpoint, Location};
 use crate::error::{Error, ErrorKind, Result};
 
-pub(crate) use beginning::{Beginning, keeps_nothing};
+pub(crate) use beginning::Beginning;
 pub use columns::{Cell, Column, ColumnKind, Page, Place, Table};
 pub use database::History;
 pub use import::{Import, Imported};

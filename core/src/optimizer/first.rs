@@ -162,6 +162,8 @@ pub(crate) struct Fitted {
     inner: Box<dyn Optimizer>,
     first: FirstStreams,
     rtt: Duration,
+    /// Whether a session has begun: in a further one what is left is not known.
+    begun: bool,
     /// Whether it has begun with more streams than usual, and nothing was observed yet.
     hastened: bool,
 }
@@ -169,7 +171,7 @@ pub(crate) struct Fitted {
 impl Fitted {
     /// `inner` begins with its own number unless `first` knows of a reason for fewer or more.
     pub(crate) fn new(inner: Box<dyn Optimizer>, first: FirstStreams, rtt: Duration) -> Self {
-        Self { inner, first, rtt, hastened: false }
+        Self { inner, first, rtt, begun: false, hastened: false }
     }
 
     /// Whether the streams have less under way than their first windows: so many have not grown sooner, they only are in each other's way.
@@ -195,11 +197,11 @@ impl Optimizer for Fitted {
     fn start(&mut self, policy: &Policy) -> Decision {
         let own = self.inner.start(policy);
         let wanted = self.first.wanted(self.rtt);
+        let begun = std::mem::replace(&mut self.begun, true);
         let streams = match wanted {
             Wanted::Usual => return own,
+            _ if begun => return own,
             Wanted::Fewer(streams) if streams > own.concurrency.network => return own,
-            // It knows the path from before.
-            Wanted::More(_) if own.concurrency.network != self.first.over(self.rtt).min(policy.limit.network) => return own,
             Wanted::Fewer(streams) | Wanted::More(streams) => streams.min(policy.limit.network).max(1),
         };
         // A limit may leave no more than usual.

@@ -89,7 +89,8 @@ impl Optimizer for Guard {
     fn start(&mut self, policy: &Policy) -> Decision {
         let asked = self.inner.start(policy);
         self.last = Decision { concurrency: mended(asked.concurrency, PerStage::all(1)), ..Decision::uniform(1, "") };
-        self.last = self.bounded(asked, policy);
+        // A connection that was made again goes over the same path.
+        self.last = self.bounded(asked, &self.knee.narrowed(policy));
         self.knee.decided(self.last.concurrency);
         self.last.clone()
     }

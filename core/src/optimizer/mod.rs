@@ -46,7 +46,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::Past;
 
-/// The names that `--optimizer` takes. `auto` is `model`, whose beginning is fitted to the work besides.
+/// The names that `--optimizer` takes. `auto` is `model`, whose beginning is fitted to the work and not to the past.
 pub const NAMES: [&str; 23] = [
     "auto",
     "fixed",

@@ -13,8 +13,8 @@ use crate::options::TransferOptions;
 /// The optimizers that learn from past transfers of all kinds.
 const HISTORIANS: [&str; 3] = ["harp", "harp-once", "ann"];
 
-/// Those that take past transfers for measurements of this path, and so want the latest of it and those of no other.
-const MODELS: [&str; 2] = [FITTED, "model"];
+/// The one that takes past transfers for measurements of this path, and so wants the latest of it and those of no other.
+const MODEL: &str = "model";
 
 /// The optimizer that needs a knowledge file.
 const KNOWING: &str = "asm";
@@ -46,8 +46,7 @@ impl Learned {
             let named = options.knowledge.as_deref();
             return Ok(Self::of_knowledge(KeptFile::knowledge(named)?, named));
         }
-        let unasked = name == FITTED && history::keeps_nothing(options.history);
-        if (HISTORIANS.contains(&name) || MODELS.contains(&name)) && !unasked {
+        if HISTORIANS.contains(&name) || name == MODEL {
             let mut history = past_transfers(name, source, destination);
             history.sort_by(|one, other| one.began_s.total_cmp(&other.began_s));
             return Ok(Self { history, ..Self::default() });
@@ -97,13 +96,9 @@ impl Learned {
 /// The past transfers, those between these machines first. Without any an optimizer has its own ways, so that a history that cannot be
 /// read ends nothing.
 fn past_transfers(name: &str, source: &Endpoint, destination: &Endpoint) -> Vec<Past> {
-    let read = if MODELS.contains(&name) { history::pasts_between } else { history::pasts };
+    let read = if name == MODEL { history::pasts_between } else { history::pasts };
     read(source, destination).unwrap_or_else(|error| {
-        match name {
-            // Nobody has asked it to learn.
-            FITTED => tracing::debug!("could not learn from past transfers: {error}"),
-            _ => tracing::warn!("could not learn from past transfers: {error}"),
-        }
+        tracing::warn!("could not learn from past transfers: {error}");
         Vec::new()
     })
 }

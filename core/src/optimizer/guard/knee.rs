@@ -31,6 +31,8 @@ pub(super) struct Knee {
     sick: u32,
     last: PerStage<u16>,
     since_growth: u32,
+    /// Intervals in a row that show nothing.
+    interruptions: usize,
     /// Streams and bytes per second of the last intervals.
     recent: Vec<(u16, f64)>,
 }
@@ -45,6 +47,7 @@ impl Knee {
             sick: 0,
             last: PerStage::all(0),
             since_growth: 0,
+            interruptions: 0,
             recent: Vec::new(),
         }
     }
@@ -75,15 +78,19 @@ impl Knee {
 
     /// Takes note of what was decided.
     pub(super) fn decided(&mut self, concurrency: PerStage<u16>) {
+        self.interruptions = 0;
         self.since_growth = if concurrency.network > self.last.network { 0 } else { self.since_growth.saturating_add(1) };
         self.last = concurrency;
     }
 
-    /// Takes note of what was decided after an interval that shows nothing: what streams moved before it says nothing of what they move
-    /// after it, for the path may be another one by then.
+    /// Takes note of what was decided after an interval that shows nothing. After many of them the path may be another one, and what streams
+    /// moved before says nothing any more.
     pub(super) fn interrupted(&mut self, concurrency: PerStage<u16>) {
-        self.recent.clear();
-        self.decided(concurrency);
+        self.interruptions += 1;
+        if self.interruptions > RECENT {
+            self.recent.clear();
+        }
+        self.last = concurrency;
     }
 
     /// The cut, if the interval shows that growth broke the path.

@@ -4,6 +4,8 @@
 //! much of the time, that stage gets workers of its own [AutoMDT §IV]. Each stage then has its own filter. What a stage moves while it
 //! waits for a neighbour, as the buffers between them tell, bounds its curve from below alone: it could have moved more.
 
+use std::time::Duration;
+
 use super::choose::Price;
 use super::fit::Bound;
 use super::stage::{Next, Seen, Stage};
@@ -88,8 +90,9 @@ impl Apart {
     }
 
     /// Takes what was seen of the three stages.
-    pub(super) fn observe(&mut self, network: &mut Stage, observation: &Observation) {
-        let seen = seen(observation);
+    pub(super) fn observe(&mut self, network: &mut Stage, observation: &Observation, waited: Duration) {
+        let mut seen = seen(observation);
+        seen.network.lack = unfound(observation, waited);
         self.read.observe(&seen.read);
         network.observe(&seen.network);
         self.write.observe(&seen.write);
@@ -158,8 +161,7 @@ fn seen(observation: &Observation) -> PerStage<Seen> {
     let blocked = receiver == Level::Full || (sender == Level::Empty && busy.network >= ALWAYS);
     let sending = stage(workers.network, busy.network, arrived, blocked);
     let writing = stage(workers.write, busy.write, rate.write, receiver == Level::Empty && busy.write >= ALWAYS);
-    let lack = unfound(observation, false);
-    PerStage { read: reading, network: Seen { loss: observation.loss, lack, ..sending }, write: writing }
+    PerStage { read: reading, network: Seen { loss: observation.loss, ..sending }, write: writing }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,6 +10,8 @@
 //! - Streams that would only take from others' share are not worth having (`curve`).
 //! - Streams also read and write, unless storage limits; then each stage has its own filter and its own workers (`apart`).
 
+use std::time::Duration;
+
 use super::setting::whole;
 use super::{Decision, FirstStreams, Observation, Optimizer, PerStage, Policy, Setup, pace, utility};
 use crate::error::Result;
@@ -62,6 +64,10 @@ pub struct Model {
     /// The utility of the last intervals.
     lately: f64,
     last: PerStage<u16>,
+    /// The shortest round trip time, by which the control loop goes.
+    trip: Option<Duration>,
+    /// Whether a session has begun.
+    begun: bool,
 }
 
 impl Model {
@@ -83,6 +89,8 @@ impl Model {
             again: WAIT,
             lately: 0.0,
             last: PerStage::all(1),
+            trip: setup.rtt,
+            begun: false,
         }
     }
 
@@ -102,7 +110,8 @@ impl Model {
         let policy = &observation.policy;
         let workers = running(observation);
         let rate = utility::arrived(observation);
-        let (loss, lack) = (observation.loss, unfound(observation, self.network.is_new()));
+        self.trip = observation.rtt.into_iter().chain(self.trip).min();
+        let (loss, lack) = (observation.loss, unfound(observation, self.waited()));
         self.network.observe(&Seen { ran: workers, working: workers, rate, loss, bound: Bound::Exact, lack });
         let now = utility::of(observation);
         self.lately = if self.lately == 0.0 { now } else { f64::midpoint(self.lately, now) };
@@ -115,6 +124,12 @@ impl Model {
         }
         let next = self.network.decide(&Price::of(policy, policy.limit.network), None);
         self.answer(PerStage::all(next.workers), policy, next.reason)
+    }
+
+    /// How long the control loop has waited for new streams to find their rate.
+    fn waited(&self) -> Duration {
+        let trip = self.trip.unwrap_or_default();
+        if self.network.is_new() { pace::ramp(trip) + pace::first_ramp(trip) } else { pace::ramp(trip) }
     }
 
     /// Workers for each stage.
@@ -148,12 +163,11 @@ fn running(observation: &Observation) -> f64 {
 }
 
 /// The part of the interval, 0 to 1, that a new stream spends below its rate: it begins with a small window, which doubles each round
-/// trip. That time is as many trips as it takes less those that the control loop waited before the interval, which are more at `first`.
-fn unfound(observation: &Observation, first: bool) -> f64 {
+/// trip. That time is as many trips as it takes less what the control loop has waited before the interval.
+fn unfound(observation: &Observation, waited: Duration) -> f64 {
     let (Some(rtt), interval_s) = (observation.rtt, observation.interval.as_secs_f64()) else { return 0.0 };
     let rtt_s = rtt.as_secs_f64();
     let window = rtt_s * utility::arrived(observation) / running(observation);
-    let waited = if first { pace::ramp(rtt) + pace::first_ramp(rtt) } else { pace::ramp(rtt) };
     let part = ((window / FIRST_WINDOW).log2() * rtt_s - waited.as_secs_f64()).max(0.0) / interval_s;
     if part.is_finite() { part.min(MOST_UNFOUND) } else { 0.0 }
 }
@@ -164,21 +178,22 @@ impl Optimizer for Model {
     }
 
     fn start(&mut self, policy: &Policy) -> Decision {
+        let count = |streams: u16| human_count(u64::from(streams), "stream");
+        if std::mem::replace(&mut self.begun, true) {
+            self.network.begin_anew();
+            return self.answer(self.last, policy, format!("going on with {}", count(self.last.network)));
+        }
         let price = Price::of(policy, policy.limit.network);
         if let Some(Memory { points, most }) = self.memory.take() {
             let known = points.len();
             if let Some(best) = self.network.remember(points, &price) {
-                let streams = best.min(most.saturating_mul(BEYOND_MEMORY));
-                let reason = format!("start: best by {known} stretches of past transfers: {streams} streams");
+                let streams = best.min(most.saturating_mul(BEYOND_MEMORY).max(self.first));
+                let reason = format!("start: {}, the best by {known} measurements of past transfers", count(streams));
                 return self.answer(PerStage::all(streams), policy, reason);
             }
         }
         let streams = self.first.min(price.limit);
-        self.answer(
-            PerStage::all(streams),
-            policy,
-            format!("start: {}, nothing is known of the path", human_count(u64::from(streams), "stream")),
-        )
+        self.answer(PerStage::all(streams), policy, format!("start: {}, nothing is known of the path", count(streams)))
     }
 
     fn decide(&mut self, observation: &Observation) -> Result<Decision> {
@@ -189,8 +204,9 @@ impl Optimizer for Model {
         if observation.held_back {
             return Ok(self.answer(self.last, &observation.policy, "others of this host limited: staying".to_owned()));
         }
+        let waited = self.waited();
         let Some(apart) = &mut self.apart else { return Ok(self.together(observation)) };
-        apart.observe(&mut self.network, observation);
+        apart.observe(&mut self.network, observation, waited);
         if apart.is_in_vain() {
             return Ok(self.give_up(observation));
         }

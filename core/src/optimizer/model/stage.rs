@@ -115,7 +115,12 @@ impl Stage {
         Self { ran: self.ran, ..Self::new(workers) }
     }
 
-    /// Whether it was never observed.
+    /// The same with workers that are all new, as after a connection was lost.
+    pub(super) fn begin_anew(&mut self) {
+        (self.ran, self.growing) = (0, 0);
+    }
+
+    /// Whether all of its workers are new.
     pub(super) fn is_new(&self) -> bool {
         self.ran == 0
     }
@@ -152,7 +157,11 @@ impl Stage {
             self.losses.observe(fit.load(seen.working), seen.loss);
         }
         match (self.news, self.probed) {
-            (News::Changed | News::Returned | News::Forgotten, _) => self.probe.hasten(),
+            (News::Changed | News::Returned | News::Forgotten, _) => {
+                // What was lost before says as little as what was moved.
+                self.losses = Losses::default();
+                self.probe.hasten();
+            }
             (News::Expected, Some(from)) if gained(fit, from, seen) => self.probed = None,
             (_, Some(_)) => self.probe.failed(fit.noise),
             _ => {}
