@@ -35,6 +35,10 @@ class Holding(ResetProxy):
         self.held = threading.Event()
         self.release = threading.Event()
 
+    def __enter__(self) -> Holding:
+        super().__enter__()
+        return self
+
     def relay(self, client: socket.socket) -> None:
         if self.held.is_set():
             super().relay(client)
