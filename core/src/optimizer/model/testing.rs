@@ -153,8 +153,8 @@ impl Transfer {
     pub(super) fn pass(&mut self, path: &Path, interval: u32, others: f64) -> (f64, f64) {
         let streams = f64::from(self.streams());
         let before = std::mem::replace(&mut self.before, streams);
-        let lost = path.lost_by_new(before == 0.0) * (streams - before).max(0.0);
-        let (rate, loss) = path.moves(interval, streams - lost, others);
+        let missing = path.lost_by_new(before == 0.0) * (streams - before).max(0.0);
+        let (rate, loss) = path.moves(interval, streams - missing, others);
         let rate = if streams > before { rate } else { rate.min(path.regrowth * self.each * streams) };
         self.each = rate / streams;
         let wild = if self.random.uniform() < path.outliers { 0.5 } else { 1.0 };

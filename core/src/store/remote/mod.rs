@@ -18,6 +18,7 @@ mod abandoned;
 pub(crate) mod added;
 mod azure;
 mod cloud;
+mod explained;
 mod ftp;
 mod google;
 mod http;
@@ -38,6 +39,7 @@ mod webdav;
 
 pub use abandoned::{Abandoned, AbandonedItem, abandoned};
 pub use added::{Added, register};
+pub(crate) use explained::explained;
 pub use netrc::credentials;
 pub use patience::Patience;
 pub use ranges::RangeReader;
@@ -369,24 +371,6 @@ pub(crate) fn address(url: &ServiceUrl) -> Result<String> {
 /// The path of a URL in the store of its service.
 pub(crate) fn base(url: &ServiceUrl) -> Result<RelativePath> {
     if url.scheme.is_object_store() { objects::base(url) } else { RelativePath::from_user(&url.path) }
-}
-
-/// For a path that is not there: says so if the same path is there from the server's root, as for `sftp://host/data` in place of
-/// `sftp://host//data`.
-pub(crate) fn explained(url: &ServiceUrl, error: Error) -> Error {
-    let has_home = matches!(url.scheme, Scheme::Sftp | Scheme::Ftp | Scheme::Ftps);
-    if error.kind() != ErrorKind::NotFound || !has_home || url.path.starts_with('/') {
-        return error;
-    }
-    let whole = ServiceUrl { path: format!("/{}", url.path), ..url.clone() };
-    match open(&whole, Purpose::Read, &TransferOptions::default()).and_then(|opened| opened.store.stat(&opened.base)) {
-        Ok(_) => error.with_hint(format!(
-            "one slash behind the host leads below the user's own directory, two to the root: `{}//{}` is there",
-            url.place(),
-            url.path
-        )),
-        Err(_) => error,
-    }
 }
 
 /// What copies from one service to another, or inside one, without the bytes passing through this machine; `None` if they cannot.
