@@ -1,8 +1,10 @@
 //! Whether a rate that the transfers of a host share is what limited between two samples.
 //!
 //! A throughput near the rate does not tell: a path may carry just that by itself. Streams that wait for the rate do, unless it lapses
-//! meanwhile: a stream whose socket takes much at once waits in between, and yet its path is what limits.
+//! meanwhile: a stream whose socket takes much at once waits in between, and yet its path is what limits. So it is where less arrives than
+//! streams send, since sockets fill.
 
+use crate::buffer::SLAB_SIZE;
 use crate::metrics::sampler::{Rates, Sample};
 
 /// Least share of their time for which streams wait where the rate holds them back. Workers that work and wait in turn would do a ninth more
@@ -12,10 +14,14 @@ const WAITED: f64 = 0.1;
 /// Most of the rate that lapses there, as a share of the time: a burst of the limiter in an interval of a second.
 const LAPSED: f64 = 0.05;
 
+/// Most of what streams send that does not arrive in the interval, besides a frame.
+const STAYED: f64 = 0.05;
+
 /// By which share of the higher one two rates differ that are not the same for streams.
 const CHANGED: f64 = 0.1;
 
-/// Whether streams waited for a notable part of the time, and either all of the rate was used or it was another one before.
+/// Whether streams waited for a notable part of the time, what they sent arrived, and either all of the rate was used or it was another one
+/// before.
 pub(super) fn is_held_back(before: &Sample, after: &Sample, rates: &Rates) -> bool {
     let Some(now) = after.host_rate else { return false };
     let then = before.host_rate.unwrap_or_default();
@@ -23,7 +29,9 @@ pub(super) fn is_held_back(before: &Sample, after: &Sample, rates: &Rates) -> bo
     let waited_s = now.waited_us.saturating_sub(then.waited_us) as f64 / 1e6;
     let lapsed_s = now.lapsed_us.saturating_sub(then.lapsed_us) as f64 / 1e6;
     let waited = waited_s > 0.0 && waited_s >= WAITED * rates.concurrency.network * passed_s;
-    waited && (lapsed_s <= LAPSED * passed_s || has_changed(then.rate, now.rate))
+    let sent = after.stages.network.bytes.saturating_sub(before.stages.network.bytes) as f64;
+    let arrives = sent - rates.throughput.network * passed_s <= STAYED * sent + SLAB_SIZE as f64;
+    waited && arrives && (lapsed_s <= LAPSED * passed_s || has_changed(then.rate, now.rate))
 }
 
 fn has_changed(then: u64, now: u64) -> bool {
@@ -37,7 +45,7 @@ mod tests {
 
     use super::*;
     use crate::pipeline::limiter::Limiter;
-    use crate::protocol::message::{Meters, StageMeters};
+    use crate::protocol::message::{Meters, RateMeters, StageMeters};
 
     /// Bytes per second of the host, and of a frame.
     const RATE: u64 = 1_000_000;
@@ -120,6 +128,23 @@ mod tests {
         let waited = path.sample().host_rate.unwrap().waited_us - before.host_rate.unwrap().waited_us;
         assert!(waited > 2_000_000, "{waited}");
         assert!(Path::new(None, 150).held_back(|path| path.carry(2e6, 4 * SECOND)));
+    }
+
+    #[test]
+    fn a_path_whose_sockets_fill_is_not_held_back() {
+        let sample = |at_us: u64, sent: u64, arrived: u64| {
+            let network = |bytes: u64| StageMeters { bytes, busy_us: 0, workers_us: at_us, workers: 1 };
+            let host_rate = Some(RateMeters { rate: 9_000_000, waited_us: at_us / 2, lapsed_us: 0 });
+            let sender = Meters { at_us, network: network(sent), host_rate, ..Meters::default() };
+            let receiver = Meters { at_us, network: network(arrived), ..Meters::default() };
+            Sample::from_halves(&sender, &receiver)
+        };
+        let held_back = |arrived: u64| {
+            let (before, after) = (sample(1_000_000, 0, 0), sample(2_000_000, 9_000_000, arrived));
+            is_held_back(&before, &after, &after.since(&before))
+        };
+        assert!(held_back(9_000_000) && held_back(8_400_000), "a frame is on its way");
+        assert!(!held_back(8_000_000) && !held_back(5_000_000));
     }
 
     #[test]
