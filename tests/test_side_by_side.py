@@ -33,7 +33,7 @@ def test_data_are_sized_in_steps_and_never_empty() -> None:
 
 def test_the_copies_over_a_path_take_half_an_hour_at_most() -> None:
     beside_s = 2.5
-    for options, minutes in ((bench.Options(quick=True), 8), (bench.Options(quick=False), 30)):
+    for options, minutes in ((bench.Options(quick=True), 9), (bench.Options(quick=False), 30)):
         loads = ("light", "medium") if options.quick else tuple(optimizers.LOADS)
         copies = sum(len(optimizers.runs(options, load)) for load in loads)
         parts = (
