@@ -7,9 +7,9 @@ use parking_lot::Mutex;
 
 use crate::buffer::SlabPool;
 use crate::error::{Error, ErrorKind, Result};
-use crate::link::{Breaker, Control, Dialer, Frame, FrameSink, FrameSource, IncomingStream, SendMessage, StreamEnd};
+use crate::link::{Breaker, Control, Dialer, Frame, FrameSink, FrameSource, IncomingStream, SendMessage, StreamEnd, TcpGauge};
 use crate::protocol::frame::{FrameHeader, FrameKind};
-use crate::protocol::message::{Message, SendOptions, TcpMeters};
+use crate::protocol::message::{Message, SendOptions};
 
 /// Messages that wait in one direction of a control channel.
 const MESSAGES: usize = 256;
@@ -161,7 +161,7 @@ impl FrameSink for Sink {
         false
     }
 
-    fn tcp(&self) -> Option<TcpMeters> {
+    fn tcp(&self) -> Option<TcpGauge> {
         None
     }
 

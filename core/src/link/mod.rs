@@ -38,8 +38,8 @@ pub trait FrameSink: Send {
     /// Whether `send` does the work of the receiver, which counts the time that it takes: it waits for no network and no other thread.
     fn is_direct(&self) -> bool;
 
-    /// Cumulative counters of this stream, if the system tells.
-    fn tcp(&self) -> Option<TcpMeters>;
+    /// A handle by which another thread reads the cumulative counters of this stream, even during a `send`; `None` if it is no TCP stream.
+    fn tcp(&self) -> Option<TcpGauge>;
 
     /// A handle by which another thread ends a blocked `send` with an error.
     fn breaker(&self) -> Breaker;
@@ -57,6 +57,9 @@ pub trait FrameSource: Send {
     /// A handle by which another thread ends a blocked `receive` with an error.
     fn breaker(&self) -> Breaker;
 }
+
+/// Reads the cumulative counters of a stream; `None` where the system does not tell, or if the stream is no more.
+pub type TcpGauge = std::sync::Arc<dyn Fn() -> Option<TcpMeters> + Send + Sync>;
 
 /// Ends a blocked stream operation from another thread; may be called any number of times.
 pub type Breaker = std::sync::Arc<dyn Fn() + Send + Sync>;

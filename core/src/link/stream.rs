@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::buffer::{Slab, SlabPool};
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::connection::Connection;
-use crate::link::{Breaker, Frame, FrameSink, FrameSource, socket};
+use crate::link::{Breaker, Frame, FrameSink, FrameSource, TcpGauge, socket};
 use crate::metrics::tcp_info;
 use crate::protocol::frame::{FrameHeader, FrameKind, HEADER_LENGTH, crc32c};
 use crate::protocol::message::{SendOptions, TcpMeters};
@@ -99,8 +99,9 @@ impl FrameSink for Sink {
         false
     }
 
-    fn tcp(&self) -> Option<TcpMeters> {
-        tcp_info(&*self.0.connection.socket).map(TcpMeters::from)
+    fn tcp(&self) -> Option<TcpGauge> {
+        let socket = Arc::downgrade(&self.0.connection.socket);
+        Some(Arc::new(move || tcp_info(&*socket.upgrade()?).map(TcpMeters::from)))
     }
 
     fn breaker(&self) -> Breaker {

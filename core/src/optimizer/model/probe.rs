@@ -17,6 +17,10 @@ const MOST: (f64, f64) = (6.0, 40.0);
 /// The noise from which on it does.
 const NOISY: f64 = 0.08;
 
+/// The most where a probe costs much: where so much more was lost in it.
+const MOST_COSTLY: f64 = 12.0;
+const COSTLY: f64 = 0.02;
+
 /// Growth by which a decision is a look upwards itself.
 const GROWTH: f64 = 1.1;
 
@@ -50,9 +54,10 @@ impl Probe {
         from
     }
 
-    /// Takes note of a probe that found nothing.
-    pub(super) fn failed(&mut self, noise: f64) {
-        let most = if noise < NOISY { MOST.0 } else { MOST.1 };
+    /// Takes note of a probe that found nothing, in which so much more than before was lost of what was sent, -1 to 1.
+    pub(super) fn failed(&mut self, noise: f64, lost: f64) {
+        let exact = if lost > COSTLY { MOST_COSTLY } else { MOST.0 };
+        let most = if noise < NOISY { exact } else { MOST.1 };
         self.gap = (BACK_OFF * self.gap).min(most);
     }
 
@@ -106,12 +111,21 @@ mod tests {
         assert_eq!(waits(&mut probe, 10), 6);
         for (noise, expected) in [(0.02, 6), (0.2, 9), (0.2, 14), (0.2, 21), (0.2, 31), (0.2, 40), (0.2, 40)] {
             assert_eq!(probe.end(), Some(10));
-            probe.failed(noise);
+            probe.failed(noise, 0.0);
             assert_eq!(waits(&mut probe, 10), expected);
         }
         assert_eq!((probe.end(), probe.end()), (Some(10), None));
         probe.hasten();
         assert_eq!(waits(&mut probe, 10), 2);
+    }
+
+    #[test]
+    fn probes_that_lose_much_come_less_often() {
+        let mut probe = Probe::default();
+        for (lost, expected) in [(0.01, 6), (0.05, 9), (0.05, 12), (0.05, 12), (0.0, 6)] {
+            probe.failed(0.02, lost);
+            assert_eq!(waits(&mut probe, 10), expected);
+        }
     }
 
     #[test]

@@ -149,7 +149,9 @@ impl Stage {
         // A probe that was overruled has found nothing out, and does not count as one in vain.
         self.probed = self.probe.end().filter(|from| f64::from(self.ran) > SETTLED * f64::from(*from));
         self.growing = self.growing_since(seen.rate);
-        (self.rate, self.lost) = (seen.rate, seen.loss.unwrap_or(0.0));
+        let lost = seen.loss.unwrap_or(0.0);
+        let lost_more = lost - std::mem::replace(&mut self.lost, lost);
+        self.rate = seen.rate;
         self.news = self.filter.observe(seen.measured(self.before, self.growing > 0), self.probed.map(f64::from));
         let Some(fit) = self.filter.fit() else { return };
         // New streams lose much until they have found their rate, which says nothing of what they lose then.
@@ -163,7 +165,7 @@ impl Stage {
                 self.probe.hasten();
             }
             (News::Expected, Some(from)) if gained(fit, from, seen) => self.probed = None,
-            (_, Some(_)) => self.probe.failed(fit.noise),
+            (_, Some(_)) => self.probe.failed(fit.noise, lost_more),
             _ => {}
         }
     }

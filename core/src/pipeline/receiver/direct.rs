@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::buffer::SLAB_SIZE;
 use crate::error::{Error, ErrorKind, Result};
-use crate::link::{Breaker, Frame, FrameSink};
+use crate::link::{Breaker, Frame, FrameSink, TcpGauge};
 use crate::pipeline::receiver::stream::Intake;
 use crate::pipeline::receiver::{Receiver, Shared};
-use crate::protocol::message::{SendOptions, TcpMeters};
+use crate::protocol::message::SendOptions;
 
 /// The sending end of such a stream.
 pub(super) struct Direct {
@@ -61,7 +61,7 @@ impl FrameSink for Direct {
         true
     }
 
-    fn tcp(&self) -> Option<TcpMeters> {
+    fn tcp(&self) -> Option<TcpGauge> {
         None
     }
 

@@ -8,8 +8,8 @@ pub(crate) mod queue;
 mod read;
 mod settle;
 mod stream;
+mod tcp;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -32,10 +32,11 @@ use crate::pipeline::sender::outstanding::Outstanding;
 use crate::pipeline::sender::pending::PendingItems;
 use crate::pipeline::sender::queue::{Next, Queue, Unit, Worker, least_share};
 use crate::pipeline::sender::read::{Tagged, UnitReader};
+use crate::pipeline::sender::tcp::TcpCounters;
 use crate::pipeline::stop::{Stop, guarded};
 use crate::pipeline::streams::Streams;
 use crate::plan::Filter;
-use crate::protocol::message::{Message, Meters, SendOptions, TcpMeters, Tune};
+use crate::protocol::message::{Message, Meters, SendOptions, Tune};
 use crate::store::Store;
 
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -103,7 +104,7 @@ pub(crate) struct Shared {
     limiter: Limiter,
     read: Arc<StageMeter>,
     network: Arc<StageMeter>,
-    tcp: Mutex<HashMap<u16, TcpMeters>>,
+    tcp: TcpCounters,
     /// The files to be sent that were listed so far.
     sizes: Mutex<Listed>,
     begun: Instant,
@@ -145,7 +146,7 @@ impl Sender {
             streams: Arc::default(),
             read: StageMeter::new(),
             network: StageMeter::new(),
-            tcp: Mutex::default(),
+            tcp: TcpCounters::default(),
             sizes: Mutex::default(),
             begun: Instant::now(),
             pace: Pace::new(Instant::now()),
@@ -350,21 +351,13 @@ impl Shared {
         let now = Instant::now();
         let (buffer_free, buffer_capacity) = self.pool.free();
         let left = self.queue.left();
-        let tcp = self.tcp.lock();
-        let sum = |f: fn(&TcpMeters) -> u64| tcp.values().map(f).sum::<u64>();
-        let rtts = tcp.values().filter(|tcp| tcp.rtt_us > 0).count() as u64;
         Meters {
             at_us: u64::try_from(now.duration_since(self.begun).as_micros()).unwrap_or(u64::MAX),
             read: self.read.snapshot(now),
             network: self.network.snapshot(now),
             buffer_free,
             buffer_capacity,
-            tcp: (!tcp.is_empty()).then(|| TcpMeters {
-                segments: sum(|tcp| tcp.segments),
-                retransmitted: sum(|tcp| tcp.retransmitted),
-                rtt_us: sum(|tcp| tcp.rtt_us) / rtts.max(1),
-                delivery_rate: sum(|tcp| tcp.delivery_rate),
-            }),
+            tcp: self.tcp.meters(),
             // What waits in the buffer was read and is not sent.
             bytes_left: left.map(|bytes| bytes + (buffer_capacity - buffer_free)),
             files_left: left.map(|_| self.pending.lock().items.len() as u64),

@@ -34,12 +34,13 @@ pub(crate) fn run(shared: &Shared, number: u16, sink: Box<dyn FrameSink>) -> Res
         last_sent: Instant::now(),
     };
     stream.sink.configure(&shared.options);
+    shared.tcp.opened(number, stream.sink.tcp());
     let outcome = stream.serve();
     if let Some(reading) = stream.reading.take() {
         shared.put_back(reading.into_rest());
     }
     shared.queue.leave(&mut stream.worker);
-    shared.count_tcp(number, stream.sink.as_ref(), true);
+    shared.tcp.ended(number);
     if outcome.is_err() {
         shared.requeue(number);
     }
@@ -165,10 +166,7 @@ impl Stream<'_> {
         if let Some((file, _)) = last {
             self.shared.close(&file);
         }
-        if begun.duration_since(self.last_sent) > Duration::from_millis(100) {
-            self.shared.count_tcp(self.number, self.sink.as_ref(), false);
-            self.last_sent = begun;
-        }
+        self.last_sent = begun;
         Ok(())
     }
 
@@ -197,16 +195,4 @@ fn open(file: &FileHeader) -> Frame {
     header.file = file.file;
     header.length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
     Frame { header, payload: Some(Slab::detached(payload)) }
-}
-
-impl Shared {
-    /// Keeps a stream's TCP counters; of a stream that ended, the counts stay and the rates go.
-    fn count_tcp(&self, number: u16, sink: &dyn FrameSink, ended: bool) {
-        if let Some(mut tcp) = sink.tcp() {
-            if ended {
-                (tcp.rtt_us, tcp.delivery_rate) = (0, 0);
-            }
-            self.tcp.lock().insert(number, tcp);
-        }
-    }
 }

@@ -1,0 +1,101 @@
+//! The TCP counters of all streams of a sender, read from the system when they are asked for: a slow stream is in `send` for seconds.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+
+use crate::link::TcpGauge;
+use crate::protocol::message::TcpMeters;
+
+/// The counters of streams that are open, and of those that were.
+#[derive(Default)]
+pub(super) struct TcpCounters(Mutex<Counters>);
+
+#[derive(Default)]
+struct Counters {
+    open: HashMap<u16, TcpGauge>,
+    ended: Option<TcpMeters>,
+}
+
+impl TcpCounters {
+    /// Counts a stream from now on, if its system tells anything of it.
+    pub(super) fn opened(&self, number: u16, gauge: Option<TcpGauge>) {
+        if let Some(gauge) = gauge {
+            self.0.lock().open.insert(number, gauge);
+        }
+    }
+
+    /// Counts what a stream has sent until now, and no more of it.
+    pub(super) fn ended(&self, number: u16) {
+        let mut counters = self.0.lock();
+        if let Some(last) = counters.open.remove(&number).and_then(|gauge| gauge()) {
+            let before = counters.ended.unwrap_or_default();
+            counters.ended = Some(TcpMeters {
+                segments: before.segments + last.segments,
+                retransmitted: before.retransmitted + last.retransmitted,
+                ..TcpMeters::default()
+            });
+        }
+    }
+
+    /// The sums over all streams, and the mean round trip time of those that know theirs; `None` where the system tells nothing.
+    pub(super) fn meters(&self) -> Option<TcpMeters> {
+        let counters = self.0.lock();
+        let each: Vec<TcpMeters> = counters.open.values().filter_map(|gauge| gauge()).chain(counters.ended).collect();
+        let sum = |of: fn(&TcpMeters) -> u64| each.iter().map(of).sum::<u64>();
+        let timed = each.iter().filter(|tcp| tcp.rtt_us > 0).count() as u64;
+        (!each.is_empty()).then(|| TcpMeters {
+            segments: sum(|tcp| tcp.segments),
+            retransmitted: sum(|tcp| tcp.retransmitted),
+            rtt_us: sum(|tcp| tcp.rtt_us) / timed.max(1),
+            delivery_rate: sum(|tcp| tcp.delivery_rate),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    fn stream(segments: &Arc<AtomicU64>, rtt_us: u64) -> TcpGauge {
+        let segments = Arc::clone(segments);
+        Arc::new(move || {
+            let sent = segments.load(Ordering::Relaxed);
+            Some(TcpMeters { segments: sent, retransmitted: sent / 10, rtt_us, delivery_rate: 7 })
+        })
+    }
+
+    #[test]
+    fn counters_follow_a_stream_that_sends_one_long_frame() {
+        let (counters, sent) = (TcpCounters::default(), Arc::new(AtomicU64::new(10)));
+        counters.opened(1, Some(stream(&sent, 4000)));
+        assert_eq!(counters.meters().unwrap().segments, 10);
+        sent.store(50, Ordering::Relaxed);
+        assert_eq!(counters.meters().unwrap(), TcpMeters { segments: 50, retransmitted: 5, rtt_us: 4000, delivery_rate: 7 });
+    }
+
+    #[test]
+    fn what_ended_streams_sent_stays_counted_and_their_rates_go() {
+        let (counters, one, other) = (TcpCounters::default(), Arc::new(AtomicU64::new(20)), Arc::new(AtomicU64::new(30)));
+        counters.opened(1, Some(stream(&one, 2000)));
+        counters.opened(2, Some(stream(&other, 6000)));
+        assert_eq!(counters.meters().unwrap(), TcpMeters { segments: 50, retransmitted: 5, rtt_us: 4000, delivery_rate: 14 });
+        counters.ended(1);
+        assert_eq!(counters.meters().unwrap(), TcpMeters { segments: 50, retransmitted: 5, rtt_us: 6000, delivery_rate: 7 });
+        // A stream of the same number counts besides.
+        counters.opened(1, Some(stream(&one, 2000)));
+        assert_eq!(counters.meters().unwrap().segments, 70);
+    }
+
+    #[test]
+    fn nothing_is_told_where_the_system_tells_nothing() {
+        let counters = TcpCounters::default();
+        counters.opened(1, None);
+        counters.opened(2, Some(Arc::new(|| None)));
+        counters.ended(1);
+        assert_eq!(counters.meters(), None);
+    }
+}
