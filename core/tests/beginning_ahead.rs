@@ -58,7 +58,7 @@ fn bytes_arrive_at_a_server_without_unfinished_uploads_that_has_told_nothing_yet
     let (session, StreamEnd::Source(mut source)) = (session.unwrap(), source.unwrap().end) else { panic!("it receives") };
     assert!(matches!(session.control.receiver.recv_timeout(LONG).unwrap(), Message::Start(_)));
     let pool = pool();
-    let mut kinds = std::iter::from_fn(|| source.receive(&pool).unwrap()).map(|frame| frame.header.kind);
+    let mut kinds = std::iter::from_fn(|| source.receive(&pool, &|_| ()).unwrap()).map(|frame| frame.header.kind);
     assert_eq!(kinds.next(), Some(FrameKind::Open));
     assert_eq!(kinds.next(), Some(FrameKind::Data));
     transfer.cancel();

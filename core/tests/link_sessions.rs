@@ -32,14 +32,14 @@ fn exchange(mut sink: Box<dyn FrameSink>, mut source: Box<dyn FrameSource>) {
     });
     let pool = pool();
     for (block, length) in (0..).zip(lengths.iter().cycle().take(100)) {
-        let frame = source.receive(&pool).unwrap().unwrap();
+        let frame = source.receive(&pool, &|_| ()).unwrap().unwrap();
         let payload = frame.payload.unwrap();
         frame.header.verify(&payload).unwrap();
         assert_eq!((frame.header.sequence, payload.len()), (block, *length));
         assert!(payload.iter().all(|byte| *byte == 7));
     }
-    assert!(source.receive(&pool).unwrap().unwrap().payload.is_none());
-    assert!(source.receive(&pool).unwrap().is_none());
+    assert!(source.receive(&pool, &|_| ()).unwrap().unwrap().payload.is_none());
+    assert!(source.receive(&pool, &|_| ()).unwrap().is_none());
     sending.join().unwrap();
 }
 
@@ -178,7 +178,7 @@ fn a_stream_needs_an_unused_number_and_a_session_that_lives() {
         let mut streams = vec![(session.dialer.sink(3).unwrap(), server.next_stream())];
         let mut refused = session.dialer.source(3).unwrap();
         assert_eq!(server.next_refusal().kind(), ErrorKind::Refused);
-        assert_eq!(refused.receive(&pool()).err().unwrap().kind(), ErrorKind::ConnectionLost);
+        assert_eq!(refused.receive(&pool(), &|_| ()).err().unwrap().kind(), ErrorKind::ConnectionLost);
         for number in 4..11 {
             streams.push((session.dialer.sink(number).unwrap(), server.next_stream()));
         }
@@ -211,7 +211,7 @@ fn breakers_end_blocked_streams_and_the_other_end_notices() {
         let waiting = source.breaker();
         let starving = std::thread::spawn({
             let pool = pool.clone();
-            move || source.receive(&pool).err()
+            move || source.receive(&pool, &|_| ()).err()
         });
         breaker();
         waiting();
@@ -234,7 +234,7 @@ fn a_stream_that_ends_without_finish_is_an_error_even_while_its_breaker_is_kept(
         sink.send(frame(&pool(), 0, 100, 1)).unwrap();
         let _kept = sink.breaker();
         drop(sink);
-        assert_eq!(source.receive(&pool()).unwrap().unwrap().header.length, 100);
-        assert_eq!(source.receive(&pool()).err().unwrap().kind(), ErrorKind::ConnectionLost);
+        assert_eq!(source.receive(&pool(), &|_| ()).unwrap().unwrap().header.length, 100);
+        assert_eq!(source.receive(&pool(), &|_| ()).err().unwrap().kind(), ErrorKind::ConnectionLost);
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustls_pki_types::ServerName;
 
-use crate::link::socket;
+use crate::link::raw::{Gathering, Raw};
 use crate::protocol::ALPN;
 use crate::protocol::handshake::{BINDING_LABEL, BINDING_LENGTH, MAX_HANDSHAKE, PREAMBLE_LENGTH, Role, is_tls};
 
@@ -17,12 +17,6 @@ const INPUT: usize = 256 << 10;
 /// Most bytes that TLS may hold between a write and the socket.
 const OUTPUT_LIMIT: usize = 8 << 20;
 
-/// Bytes that a read of a data stream waits for, where so many are due: enough that a fast stream does not wake its reader for every packet.
-const GATHERED: usize = 256 << 10;
-
-/// Fewer bytes than these are read as they come.
-const WORTH_GATHERING: usize = 4 << 10;
-
 /// Ciphertext that TLS may hold back from what was read: less than one record with its header and tag.
 const RECORD: usize = (16 << 10) + 256;
 
@@ -31,8 +25,8 @@ pub(super) struct Connection {
     pub(super) socket: Arc<TcpStream>,
     tls: Option<Box<Tls>>,
     deadline: Option<Instant>,
-    /// How many bytes reads wait for at present; `None` where they take what there is.
-    gathered: Option<usize>,
+    /// What reads wait for; `None` where they take what there is.
+    gathering: Option<Gathering>,
 }
 
 struct Tls {
@@ -49,7 +43,7 @@ struct Input {
 
 impl Connection {
     pub(super) fn plain(socket: Arc<TcpStream>, deadline: Instant) -> Self {
-        Self { socket, tls: None, deadline: Some(deadline), gathered: None }
+        Self { socket, tls: None, deadline: Some(deadline), gathering: None }
     }
 
     /// Does the client's part of the TLS handshake.
@@ -72,7 +66,7 @@ impl Connection {
     fn tls(socket: Arc<TcpStream>, deadline: Instant, mut session: rustls::Connection) -> io::Result<Self> {
         session.set_buffer_limit(Some(OUTPUT_LIMIT));
         let input = Input { memory: vec![0; INPUT].into_boxed_slice(), begin: 0, end: 0 };
-        let mut raw = Raw { socket: &socket, deadline: Some(deadline), gathers: false };
+        let mut raw = Raw::new(&socket, Some(deadline));
         let mut tls = Box::new(Tls { session, input });
         loop {
             tls.flush(&mut raw)?;
@@ -84,7 +78,7 @@ impl Connection {
         if tls.session.alpn_protocol() != Some(ALPN) {
             return Err(invalid("the peer does not speak `edt/1`".to_owned()));
         }
-        Ok(Self { socket, tls: Some(tls), deadline: Some(deadline), gathered: None })
+        Ok(Self { socket, tls: Some(tls), deadline: Some(deadline), gathering: None })
     }
 
     /// Ends the time limit; from here on the peer is trusted to be slow.
@@ -97,7 +91,7 @@ impl Connection {
     /// From here on reads wait until a good part of what they ask for is there, instead of waking for every packet. Only for a reader that
     /// never asks for more than the peer is bound to send.
     pub(super) fn gather(&mut self) {
-        self.gathered = Some(1);
+        self.gathering = Some(Gathering::new());
     }
 
     /// Whether the peer has not hung up, as far as is known.
@@ -126,7 +120,7 @@ impl Connection {
     /// Writes head and body as if they were one block, and sends them off.
     pub(super) fn write_both(&mut self, head: &[u8], body: &[u8]) -> io::Result<()> {
         let mut slices = [IoSlice::new(head), IoSlice::new(body)];
-        let mut raw = Raw { socket: &self.socket, deadline: self.deadline, gathers: false };
+        let mut raw = Raw::new(&self.socket, self.deadline);
         match &mut self.tls {
             None => write_all_vectored(&mut raw, &mut slices),
             Some(tls) => {
@@ -149,22 +143,29 @@ impl Connection {
         Ok(message)
     }
 
-    /// Fills `buffer`, and takes along what comes behind it as far as `ahead` has room: returns how many bytes of that there were.
-    pub(super) fn read_along(&mut self, buffer: &mut [u8], ahead: &mut [u8]) -> io::Result<usize> {
-        if self.tls.is_some() {
-            return self.read_exact(buffer).map(|()| 0);
-        }
+    /// Fills `buffer`, and takes along what comes behind it as far as `ahead` has room: returns how many bytes of that there were. Tells
+    /// `arrived` how many bytes have come into `buffer`, as they come.
+    pub(super) fn read_along(&mut self, buffer: &mut [u8], ahead: &mut [u8], arrived: &dyn Fn(usize)) -> io::Result<usize> {
         let length = buffer.len();
         let mut filled = 0;
         while filled < length {
-            let mut raw = Raw { socket: &self.socket, deadline: self.deadline, gathers: false };
-            raw.gather(&mut self.gathered, length - filled)?;
-            match raw.read_vectored(&mut [IoSliceMut::new(&mut buffer[filled..]), IoSliceMut::new(ahead)])? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                read => filled += read,
+            let rest = &mut buffer[filled..];
+            let due = rest.len();
+            let read = if self.tls.is_some() { self.read(rest)? } else { self.read_both(rest, ahead)? };
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
             }
+            arrived(read.min(due));
+            filled += read;
         }
         Ok(filled - length)
+    }
+
+    /// Reads once, into `ahead` what `buffer` has no room for.
+    fn read_both(&mut self, buffer: &mut [u8], ahead: &mut [u8]) -> io::Result<usize> {
+        let mut raw = Raw::new(&self.socket, self.deadline);
+        raw.gather(self.gathering.as_ref(), buffer.len())?;
+        raw.read_vectored(&mut [IoSliceMut::new(buffer), IoSliceMut::new(ahead)])
     }
 
     /// Reads what a connection begins with.
@@ -177,7 +178,7 @@ impl Connection {
 
     /// Tells the peer that nothing more will be sent; what was sent still arrives.
     pub(super) fn end_writing(&mut self) -> io::Result<()> {
-        let mut raw = Raw { socket: &self.socket, deadline: self.deadline, gathers: false };
+        let mut raw = Raw::new(&self.socket, self.deadline);
         if let Some(tls) = &mut self.tls {
             tls.session.send_close_notify();
             tls.flush(&mut raw)?;
@@ -190,7 +191,7 @@ impl Connection {
     pub(super) fn linger(mut self, patience: Duration) {
         let deadline = Instant::now() + patience;
         self.deadline = Some(self.deadline.map_or(deadline, |earlier| earlier.min(deadline)));
-        let mut raw = Raw { socket: &self.socket, deadline: self.deadline, gathers: false };
+        let mut raw = Raw::new(&self.socket, self.deadline);
         let mut discarded = [0; 4096];
         while matches!(raw.read(&mut discarded), Ok(read) if read > 0) {}
     }
@@ -203,10 +204,10 @@ impl Connection {
 
 impl Read for Connection {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Self { socket, tls, deadline, gathered } = self;
-        let mut raw = Raw { socket, deadline: *deadline, gathers: false };
+        let Self { socket, tls, deadline, gathering } = self;
+        let mut raw = Raw::new(socket, *deadline);
         let Some(tls) = tls else {
-            raw.gather(gathered, buffer.len())?;
+            raw.gather(gathering.as_ref(), buffer.len())?;
             return raw.read(buffer);
         };
         loop {
@@ -216,7 +217,7 @@ impl Read for Connection {
             }
             if tls.input.is_empty() {
                 // Ciphertext is longer than its plaintext, but a part of it may be inside TLS already.
-                raw.gather(gathered, buffer.len().saturating_sub(RECORD))?;
+                raw.gather(gathering.as_ref(), buffer.len().saturating_sub(RECORD))?;
             }
             tls.pull(&mut raw)?;
         }
@@ -257,80 +258,6 @@ impl Tls {
     }
 }
 
-/// The socket itself, with the deadline applied to every call.
-struct Raw<'a> {
-    socket: &'a TcpStream,
-    deadline: Option<Instant>,
-    /// Whether reads wait for what the socket is to gather.
-    gathers: bool,
-}
-
-impl Raw<'_> {
-    /// Sets what the next read waits for, where reads are to wait at all, of `due` bytes that the peer is bound to send.
-    fn gather(&mut self, gathered: &mut Option<usize>, due: usize) -> io::Result<()> {
-        let Some(now) = gathered else { return Ok(()) };
-        let due = if due < WORTH_GATHERING { 1 } else { due.min(GATHERED) };
-        if *now != due {
-            socket::gather(self.socket, due)?;
-            *now = due;
-        }
-        self.gathers = due > 1;
-        Ok(())
-    }
-
-    fn left(&self) -> io::Result<Option<Duration>> {
-        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        if left == Some(Duration::ZERO) { Err(too_slow()) } else { Ok(left) }
-    }
-
-    fn attempt(&mut self, mut call: impl FnMut(&mut &TcpStream) -> io::Result<usize>) -> io::Result<usize> {
-        loop {
-            match call(&mut self.socket) {
-                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
-                Err(cause)
-                    if matches!(cause.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) && self.deadline.is_some() =>
-                {
-                    return Err(too_slow());
-                }
-                done => return done,
-            }
-        }
-    }
-}
-
-impl Read for Raw<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.read_vectored(&mut [IoSliceMut::new(buffer)])
-    }
-
-    fn read_vectored(&mut self, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        if let Some(left) = self.left()? {
-            self.socket.set_read_timeout(Some(left))?;
-        }
-        if self.gathers {
-            return socket::read_gathered(self.socket, slices);
-        }
-        self.attempt(|socket| socket.read_vectored(slices))
-    }
-}
-
-impl Write for Raw<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.write_vectored(&[IoSlice::new(bytes)])
-    }
-
-    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        if let Some(left) = self.left()? {
-            self.socket.set_write_timeout(Some(left))?;
-        }
-        self.attempt(|socket| socket.write_vectored(slices))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 fn write_all_vectored(to: &mut impl Write, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
     IoSlice::advance_slices(&mut slices, 0);
     while !slices.is_empty() {
@@ -344,23 +271,12 @@ fn write_all_vectored(to: &mut impl Write, mut slices: &mut [IoSlice<'_>]) -> io
 
 /// Waits for the first byte of a connection, without taking it, and says whether it begins a TLS handshake.
 pub(super) fn begins_tls(socket: &TcpStream, deadline: Instant) -> io::Result<bool> {
-    let mut raw = Raw { socket, deadline: Some(deadline), gathers: false };
-    let mut first = [0];
-    if let Some(left) = raw.left()? {
-        socket.set_read_timeout(Some(left))?;
-    }
-    match raw.attempt(|socket| socket.peek(&mut first))? {
-        0 => Err(io::ErrorKind::UnexpectedEof.into()),
-        _ => Ok(is_tls(first[0])),
-    }
+    let first = Raw::new(socket, Some(deadline)).peek()?;
+    first.map(is_tls).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
 fn invalid(text: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text)
-}
-
-fn too_slow() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, "the peer took too long")
 }
 
 #[cfg(test)]

@@ -176,7 +176,7 @@ struct Source {
 }
 
 impl FrameSource for Source {
-    fn receive(&mut self, _: &SlabPool) -> Result<Option<Frame>> {
+    fn receive(&mut self, _: &SlabPool, arrived: &dyn Fn(usize)) -> Result<Option<Frame>> {
         if self.ended.is_set() {
             return Err(broken());
         }
@@ -184,6 +184,7 @@ impl FrameSource for Source {
             recv(self.frames) -> frame => frame.map_err(|_| broken())?,
             recv(self.ended.receiver) -> _ => return Err(broken()),
         };
+        arrived(frame.header.wire_length());
         Ok((frame.header.kind != FrameKind::Finish).then_some(frame))
     }
 
@@ -257,16 +258,16 @@ mod tests {
         sink.finish().unwrap();
         drop(sink);
         let pool = pool();
-        assert_eq!(source.receive(&pool).unwrap().unwrap().header.sequence, 0);
-        assert_eq!(source.receive(&pool).unwrap().unwrap().header.sequence, 1);
-        assert!(source.receive(&pool).unwrap().is_none());
+        assert_eq!(source.receive(&pool, &|_| ()).unwrap().unwrap().header.sequence, 0);
+        assert_eq!(source.receive(&pool, &|_| ()).unwrap().unwrap().header.sequence, 1);
+        assert!(source.receive(&pool, &|_| ()).unwrap().is_none());
     }
 
     #[test]
     fn a_sink_dropped_before_finish_is_an_error_at_the_source() {
         let (sink, mut source) = stream(1);
         drop(sink);
-        assert_eq!(source.receive(&pool()).err().unwrap().kind(), ErrorKind::ConnectionLost);
+        assert_eq!(source.receive(&pool(), &|_| ()).err().unwrap().kind(), ErrorKind::ConnectionLost);
     }
 
     #[test]
@@ -280,7 +281,7 @@ mod tests {
         assert!(blocked.join().unwrap());
         let (sink, mut source) = stream(1);
         let breaker = sink.breaker();
-        let blocked = std::thread::spawn(move || source.receive(&pool()).is_err());
+        let blocked = std::thread::spawn(move || source.receive(&pool(), &|_| ()).is_err());
         breaker();
         assert!(blocked.join().unwrap());
         drop(sink);

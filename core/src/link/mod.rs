@@ -5,6 +5,7 @@ pub mod client;
 mod connection;
 pub mod control;
 pub mod memory;
+mod raw;
 pub mod socket;
 pub mod stream;
 mod tls;
@@ -49,7 +50,8 @@ pub trait FrameSink: Send {
 pub trait FrameSource: Send {
     /// Receives the next frame, and checks header and payload if it was not in this process before; takes a slab for the payload from
     /// `pool`, waiting as long as it must. `None` after [`crate::protocol::frame::FrameKind::Finish`]. An end without it is an error.
-    fn receive(&mut self, pool: &SlabPool) -> Result<Option<Frame>>;
+    /// `arrived` is told the bytes of payloads as they come, those of a frame that never comes whole too: a slow stream takes seconds for one.
+    fn receive(&mut self, pool: &SlabPool, arrived: &dyn Fn(usize)) -> Result<Option<Frame>>;
 
     /// Whether payloads are the very memory whose digests the sender computed, so that nothing lies between that could change them.
     fn shares_memory(&self) -> bool;

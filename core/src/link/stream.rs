@@ -145,7 +145,7 @@ impl Source {
 }
 
 impl FrameSource for Source {
-    fn receive(&mut self, pool: &SlabPool) -> Result<Option<Frame>> {
+    fn receive(&mut self, pool: &SlabPool, arrived: &dyn Fn(usize)) -> Result<Option<Frame>> {
         let header = self.header()?;
         if header.kind == FrameKind::Finish {
             return Ok(None);
@@ -156,7 +156,7 @@ impl FrameSource for Source {
         }
         let mut slab = self.slab(pool)?;
         // The header's decoder bounds the length by the size of a slab.
-        let along = self.stream.connection.read_along(&mut slab.space()[..length], &mut self.ahead);
+        let along = self.stream.connection.read_along(&mut slab.space()[..length], &mut self.ahead, arrived);
         self.ahead_length = along.map_err(|cause| self.stream.failed("receive from", &cause))?;
         slab.set_len(length);
         header.verify(&slab)?;

@@ -21,6 +21,8 @@ pub(crate) struct Streams {
 struct Live {
     number: u16,
     breaker: Breaker,
+    /// It takes nothing more, but what it has sent is still on its way.
+    leaving: bool,
 }
 
 impl Streams {
@@ -33,15 +35,27 @@ impl Streams {
         self.target.load(Ordering::Relaxed)
     }
 
-    /// How many there are.
+    /// How many there are that do not leave.
     pub(crate) fn count(&self) -> u16 {
-        u16::try_from(self.live.lock().len()).unwrap_or(u16::MAX)
+        u16::try_from(self.live.lock().iter().filter(|live| !live.leaving).count()).unwrap_or(u16::MAX)
+    }
+
+    /// Whether there are as many as there should be, and none that leaves.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.live.lock().len() == usize::from(self.target()) && self.count() == self.target()
     }
 
     /// Whether this stream is beyond the target: the oldest ones stay. None is before there is a target, which a stream may overtake.
     pub(crate) fn is_surplus(&self, number: u16) -> bool {
         let target = usize::from(self.target());
-        target > 0 && self.live.lock().iter().position(|live| live.number == number).is_none_or(|place| place >= target)
+        let live = self.live.lock();
+        let place = live.iter().filter(|live| !live.leaving).position(|live| live.number == number);
+        target > 0 && place.is_none_or(|place| place >= target)
+    }
+
+    /// A stream takes nothing more, and ends when what it has sent has arrived.
+    pub(crate) fn leave(&self, number: u16) {
+        self.live.lock().iter_mut().filter(|live| live.number == number).for_each(|live| live.leaving = true);
     }
 
     /// Runs a stream on its own thread until `body` returns.
@@ -51,7 +65,7 @@ impl Streams {
         breaker: Breaker,
         body: impl FnOnce() -> Result<()> + Send + 'static,
     ) -> Result<()> {
-        self.live.lock().push(Live { number, breaker });
+        self.live.lock().push(Live { number, breaker, leaving: false });
         let streams = std::sync::Arc::clone(self);
         let thread = std::thread::Builder::new().name(format!("edt-stream-{number}")).spawn(move || {
             let outcome = body();
@@ -103,11 +117,17 @@ mod tests {
     #[test]
     fn the_oldest_streams_stay_and_all_of_them_before_it_is_said_how_many() {
         let streams = Streams::default();
-        streams.live.lock().extend([1, 2, 3].map(|number| Live { number, breaker: std::sync::Arc::new(|| {}) }));
+        streams.live.lock().extend([1, 2, 3].map(|number| Live { number, breaker: std::sync::Arc::new(|| {}), leaving: false }));
         let surplus = || [1, 2, 3].map(|number| streams.is_surplus(number));
         assert_eq!(surplus(), [false; 3]);
         streams.set_target(2);
         assert_eq!(surplus(), [false, false, true]);
         assert!(streams.is_surplus(4), "it has ended");
+        streams.leave(3);
+        assert_eq!((streams.count(), streams.is_settled()), (2, false));
+        // There are to be three again, while one of the three is leaving: one is missing, and that one stays surplus.
+        streams.set_target(3);
+        assert_eq!(surplus(), [false, false, true]);
+        assert_eq!((streams.count(), streams.is_settled()), (2, false));
     }
 }

@@ -101,8 +101,7 @@ impl Plant for CallerPlant<'_> {
     }
 
     fn settled(&self) -> bool {
-        let streams = self.caller.half().streams();
-        streams.count() == streams.target() && self.peer_settled()
+        self.caller.half().streams().is_settled() && self.peer_settled()
     }
 
     fn totals(&self) -> Totals {

@@ -49,6 +49,7 @@ impl FrameSink for Direct {
         }
         let sequence = self.intake.expected;
         frame.header.sequence = sequence;
+        shared.network.add_bytes(frame.header.wire_length() as u64);
         self.intake.take(frame)?;
         Ok(sequence)
     }

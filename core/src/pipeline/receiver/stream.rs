@@ -26,7 +26,9 @@ fn serve(intake: &mut Intake, source: &mut dyn FrameSource) -> Result<()> {
         return Ok(());
     }
     while !intake.shared.stop.is_set() {
-        let Some(frame) = source.receive(&intake.shared.pool)? else { return Ok(()) };
+        let shared = &intake.shared;
+        let arrived = |bytes: usize| shared.network.add_bytes(bytes as u64);
+        let Some(frame) = source.receive(&shared.pool, &arrived)? else { return Ok(()) };
         if !source.shares_memory() {
             verify(&frame)?;
         }
@@ -57,7 +59,6 @@ impl Intake {
             return Err(Error::new(ErrorKind::Protocol, format!("a frame is missing on stream {number}")));
         }
         self.expected = self.expected.wrapping_add(1);
-        shared.network.add_bytes(frame.header.wire_length() as u64);
         let fused = shared.fused.load(Ordering::Relaxed);
         if fused != self.fused_worker.is_some() {
             self.fused_worker = fused.then(|| shared.write.worker());

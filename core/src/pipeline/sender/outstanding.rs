@@ -84,6 +84,11 @@ impl Outstanding {
         units(line.tags)
     }
 
+    /// Whether anything that a stream carried is unacknowledged.
+    pub(crate) fn is_waiting(&self, stream: u16) -> bool {
+        self.state.lock().streams.get(&stream).is_some_and(|line| !line.tags.is_empty())
+    }
+
     /// Chunks that a stream has unacknowledged.
     pub(crate) fn chunks(&self, stream: u16) -> usize {
         self.state.lock().streams.get(&stream).map_or(0, |line| line.chunks)

@@ -18,6 +18,9 @@ use crate::protocol::message::{FileHeader, ItemKind};
 /// An idle stream says that it lives this often.
 const PING_EVERY: Duration = Duration::from_secs(20);
 
+/// A stream that leaves looks this often whether what it sent has arrived.
+const DRAINED_EVERY: Duration = Duration::from_millis(10);
+
 /// How many files a stream remembers having opened; forgetting one only costs a second `Open`.
 const OPENED_KEPT: usize = 4096;
 
@@ -32,6 +35,7 @@ pub(crate) fn run(shared: &Shared, number: u16, sink: Box<dyn FrameSink>) -> Res
         worker: Worker::default(),
         reading: None,
         last_sent: Instant::now(),
+        leaving: false,
     };
     stream.sink.configure(&shared.options);
     shared.tcp.opened(number, stream.sink.tcp());
@@ -40,6 +44,9 @@ pub(crate) fn run(shared: &Shared, number: u16, sink: Box<dyn FrameSink>) -> Res
         shared.put_back(reading.into_rest());
     }
     shared.queue.leave(&mut stream.worker);
+    if outcome.is_ok() && stream.leaving {
+        stream.drain();
+    }
     shared.tcp.ended(number);
     if outcome.is_err() {
         shared.requeue(number);
@@ -55,6 +62,8 @@ struct Stream<'a> {
     worker: Worker,
     reading: Option<UnitReader>,
     last_sent: Instant,
+    /// There are to be fewer streams, and this one is not among them.
+    leaving: bool,
 }
 
 impl Stream<'_> {
@@ -62,7 +71,11 @@ impl Stream<'_> {
         let shared = self.shared;
         let mut fused_worker = None;
         loop {
-            if shared.complete.load(Ordering::Relaxed) || shared.streams.is_surplus(self.number) {
+            self.leaving = shared.streams.is_surplus(self.number);
+            if self.leaving {
+                shared.streams.leave(self.number);
+            }
+            if self.leaving || shared.complete.load(Ordering::Relaxed) {
                 return self.sink.finish();
             }
             if shared.stop.is_set() {
@@ -168,6 +181,17 @@ impl Stream<'_> {
         }
         self.last_sent = begun;
         Ok(())
+    }
+
+    /// Waits until what was sent has arrived: as long as the system still sends it, there is one stream more than is asked for, and what
+    /// arrives is of all of them.
+    fn drain(&self) {
+        let shared = self.shared;
+        while shared.outstanding.is_waiting(self.number) && !shared.complete.load(Ordering::Relaxed) {
+            if shared.stop.wait(DRAINED_EVERY) {
+                return;
+            }
+        }
     }
 
     fn keep_alive(&mut self) -> Result<()> {
