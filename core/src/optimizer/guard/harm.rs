@@ -16,6 +16,10 @@ const AGEING: f64 = 0.998;
 /// By what part of the way the loss of the path is taken to rise to what an interval shows.
 const RISE: f64 = 0.02;
 
+/// Growth up to which the streams of an interval count as those of the one before. New ones lose much until they have found their rate,
+/// which says little of what so many lose.
+const SETTLED: f64 = 1.1;
+
 /// Intervals that an overruled optimizer has to wait for its next chance, at first and at most; each further time doubles them.
 const HOLDS: (u32, u32) = (8, 128);
 
@@ -32,6 +36,8 @@ pub(super) struct Harm {
     hold: u32,
     /// The least loss of late: that of the path.
     base: Option<f64>,
+    /// Streams of the last interval.
+    before: f64,
     state: State,
 }
 
@@ -58,7 +64,7 @@ pub(super) enum Verdict {
 
 impl Harm {
     pub(super) fn new() -> Self {
-        Self { best: None, poor: 0, good: 0, hold: HOLDS.0, base: None, state: State::Free }
+        Self { best: None, poor: 0, good: 0, hold: HOLDS.0, base: None, before: 0.0, state: State::Free }
     }
 
     /// Drops the best setting, after something else has shown that it is none.
@@ -66,17 +72,27 @@ impl Harm {
         (self.best, self.poor, self.state) = (None, 0, State::Free);
     }
 
-    /// The utility of an interval without the price of loss that streams do not cause: it says nothing of one setting against another.
-    fn worth(&mut self, observation: &Observation) -> f64 {
+    /// The utility of an interval without the price of loss that streams do not cause, or only new ones: it says nothing of one setting
+    /// against another.
+    fn worth(&mut self, observation: &Observation, grown: bool) -> f64 {
         let Some(loss) = observation.loss else { return utility::of(observation) };
         let base = self.base.map_or(loss, |base| loss.min(base + RISE * (loss - base)));
         self.base = Some(base);
+        let priced = if grown { 0.0 } else { loss - base };
         let streams = f64::from(observation.applied.concurrency.network);
-        utility::utility(utility::arrived(observation), streams, Some(loss - base), &observation.policy)
+        utility::utility(utility::arrived(observation), streams, Some(priced), &observation.policy)
+    }
+
+    /// Whether many of the streams of an interval are new; the first ones do not count as such.
+    fn has_grown(&mut self, observation: &Observation) -> bool {
+        let streams = f64::from(observation.applied.concurrency.network);
+        let before = std::mem::replace(&mut self.before, streams);
+        before > 0.0 && streams > SETTLED * before
     }
 
     pub(super) fn judge(&mut self, observation: &Observation) -> Verdict {
-        let now = self.worth(observation);
+        let grown = self.has_grown(observation);
+        let now = self.worth(observation, grown);
         // What may not be had now is nothing to go back to.
         let limit = observation.policy.limit.network;
         if self.best.as_ref().is_some_and(|best| best.decision.concurrency.network > limit) {
@@ -100,12 +116,15 @@ impl Harm {
                 (self.state, self.hold) = (State::Free, (self.hold * 2).min(HOLDS.1));
                 Verdict::Fine
             }
-            State::Free => self.watch(observation, now, poor),
+            State::Free => self.watch(observation, (now, grown), poor),
         }
     }
 
-    fn watch(&mut self, observation: &Observation, now: f64, poor: bool) -> Verdict {
-        self.learn(observation, now);
+    fn watch(&mut self, observation: &Observation, (now, grown): (f64, bool), poor: bool) -> Verdict {
+        // What was not paid for is no yardstick.
+        if !grown {
+            self.learn(observation, now);
+        }
         (self.poor, self.good) = if poor { (self.poor + 1, 0) } else { (0, self.good.saturating_add(1)) };
         if self.good == FORGIVEN {
             self.hold = HOLDS.0;

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use super::choose::Price;
 use super::fit::Bound;
-use super::stage::{Next, Seen, Stage};
+use super::seen::Seen;
+use super::stage::{Next, Stage};
 use super::unfound;
 use crate::optimizer::{Observation, PerStage, Policy, utility};
 

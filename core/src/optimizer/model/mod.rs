@@ -25,6 +25,7 @@ mod fit;
 mod losses;
 mod memory;
 mod probe;
+mod seen;
 mod stage;
 #[cfg(test)]
 mod testing;
@@ -35,7 +36,8 @@ use apart::{Apart, limiting};
 use choose::Price;
 use fit::Bound;
 use memory::Memory;
-use stage::{Seen, Stage};
+use seen::Seen;
+use stage::Stage;
 
 /// The first decision goes no further than so many times what the history has tried.
 const BEYOND_MEMORY: u16 = 2;

@@ -5,6 +5,7 @@ use super::filter::{Filter, News, Side};
 use super::fit::{Bound, Fit, Point};
 use super::losses::Losses;
 use super::probe::Probe;
+use super::seen::Seen;
 use crate::optimizer::setting::whole;
 use crate::report::human_rate;
 
@@ -28,36 +29,11 @@ const REDUCED: f64 = 1.3;
 const MOST_GROWING: u8 = 6;
 const GROWING: f64 = 1.05;
 
+/// The rate of before as a multiple of the present one, from which on it is less.
+const FELL: f64 = 1.1;
+
 /// What is left of the workers of a stage that has only ever waited.
 const IDLE: f64 = 0.8;
-
-/// What was seen of a stage in one interval.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Seen {
-    /// Workers that there were.
-    pub(super) ran: f64,
-    /// Workers that worked, waiting not counted.
-    pub(super) working: f64,
-    /// Bytes per second; positive.
-    pub(super) rate: f64,
-    /// Lost share of what was sent, where the system tells.
-    pub(super) loss: Option<f64>,
-    /// Whether they are what the stage can move.
-    pub(super) bound: Bound,
-    /// The part of the interval that new workers may have spent below their rate, 0 to 1.
-    pub(super) lack: f64,
-}
-
-impl Seen {
-    /// The measurement, where there were `before` workers in the interval before. What new workers lacked is made up for by half, and in
-    /// doubt; where workers have gone and the others still grow into their place, it is the least that these can move.
-    fn measured(&self, before: u16, grows: bool) -> Point {
-        let new = (1.0 - f64::from(before) / self.ran.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
-        let lacked = -0.5 * (-new * self.lack).ln_1p();
-        let bound = if grows { Bound::AtLeast } else { self.bound };
-        Point::new(self.working, self.rate, bound).corrected(lacked, lacked)
-    }
-}
 
 /// How many workers there shall be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,6 +58,8 @@ pub(super) struct Stage {
     /// gone.
     rate: f64,
     growing: u8,
+    /// Whether that is less than in the one before it, by more than noise.
+    fell: bool,
     /// The share that the last interval lost; 0 where the system does not tell.
     lost: f64,
     news: News,
@@ -103,6 +81,7 @@ impl Stage {
             before: 0,
             rate: 0.0,
             growing: 0,
+            fell: false,
             lost: 0.0,
             news: News::Expected,
             probed: None,
@@ -151,6 +130,7 @@ impl Stage {
         self.growing = self.growing_since(seen.rate);
         let lost = seen.loss.unwrap_or(0.0);
         let lost_more = lost - std::mem::replace(&mut self.lost, lost);
+        self.fell = FELL * seen.rate < self.rate;
         self.rate = seen.rate;
         self.news = self.filter.observe(seen.measured(self.before, self.growing > 0), self.probed.map(f64::from));
         let Some(fit) = self.filter.fit() else { return };
@@ -183,6 +163,13 @@ impl Stage {
         if grows { self.growing + 1 } else { 0 }
     }
 
+    /// Where growth brought less than there was before, the workers of before it: that is measured again before there are still fewer, for
+    /// new workers may need longer than one interval to find their rate.
+    fn undone(&self) -> u16 {
+        let grown = self.before > 0 && f64::from(self.ran) > SETTLED * f64::from(self.before);
+        if grown && self.fell { self.before } else { 0 }
+    }
+
     /// Bytes per second that the stage moves with the workers that are best for it alone; `None` before anything was measured.
     pub(super) fn capability(&self, price: &Price) -> Option<f64> {
         let fit = self.filter.fit().filter(|_| self.filter.is_informed())?;
@@ -201,7 +188,7 @@ impl Stage {
         }
         // Neighbours may do the work of a stage that does not limit.
         let shrinking = if enough.is_some() { BOUND } else { SHRINKING };
-        let least = if self.growing > 0 { self.ran } else { self.ran.div_ceil(shrinking) };
+        let least = if self.growing > 0 { self.ran } else { self.ran.div_ceil(shrinking).max(self.undone()) };
         let most = self.ran.saturating_mul(if self.lost > LOSSY { LOSSY_BOUND } else { BOUND });
         let workers = self.answer(fit, price, enough).clamp(least, most.max(least));
         let workers = workers.clamp(1, price.limit);
@@ -377,6 +364,18 @@ mod tests {
         let mut stage = probing();
         see(&mut stage, 11.0, 1.3e8);
         assert_eq!((stage.news, stage.probed), (News::Surprise(Side::More), None));
+    }
+
+    #[test]
+    fn growth_that_brought_less_is_undone_before_there_are_still_fewer() {
+        let mut stage = Stage::new("streams");
+        for (ran, rate) in [(11.0, 44e6), (15.0, 27e6)] {
+            see(&mut stage, ran, rate);
+        }
+        assert_eq!(stage.decide(&PRICE, None).workers, 11);
+        // That it is less by then as well is believed.
+        see(&mut stage, 11.0, 27e6);
+        assert_ne!(stage.undone(), 11);
     }
 
     #[test]

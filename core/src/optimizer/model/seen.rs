@@ -1,0 +1,31 @@
+//! What a stage did in one interval, and what that says of it.
+
+use super::fit::{Bound, Point};
+
+/// What was seen of a stage in one interval.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seen {
+    /// Workers that there were.
+    pub(super) ran: f64,
+    /// Workers that worked, waiting not counted.
+    pub(super) working: f64,
+    /// Bytes per second; positive.
+    pub(super) rate: f64,
+    /// Lost share of what was sent, where the system tells.
+    pub(super) loss: Option<f64>,
+    /// Whether they are what the stage can move.
+    pub(super) bound: Bound,
+    /// The part of the interval that new workers may have spent below their rate, 0 to 1.
+    pub(super) lack: f64,
+}
+
+impl Seen {
+    /// The measurement, where there were `before` workers in the interval before. What new workers lacked is made up for by half, and in
+    /// doubt; where workers have gone and the others still grow into their place, it is the least that these can move.
+    pub(super) fn measured(&self, before: u16, grows: bool) -> Point {
+        let new = (1.0 - f64::from(before) / self.ran.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
+        let lacked = -0.5 * (-new * self.lack).ln_1p();
+        let bound = if grows { Bound::AtLeast } else { self.bound };
+        Point::new(self.working, self.rate, bound).corrected(lacked, lacked)
+    }
+}
