@@ -18,7 +18,6 @@ import time
 from collections.abc import Iterable
 
 import datasets
-import experiments.peers
 import page
 import peers
 import results
@@ -54,6 +53,8 @@ EXPERIMENTS = {
 """Names in the order in which all are run, and the modules of `experiments`, imported only then: some need PyTorch."""
 BY_NAME = ("grid", "steps", "shares")
 """Those that `all` leaves out: the whole grid takes days."""
+BY_PATH = ("peers", "optimizers")
+"""Those that keep an outcome for each path."""
 
 
 def main() -> int:
@@ -113,7 +114,9 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--tools", type=tools, help="only these, separated by commas: " + ", ".join(peers.ALL))
     found.add_argument("--cells", metavar="REGEX", help="only cells of `grid` whose names hold this")
     found.add_argument(
-        "--optimizers", metavar="LIST", help="only these in `grid`, `steps` and `shares`, separated by commas"
+        "--optimizers",
+        metavar="LIST",
+        help="only these in `optimizers`, `grid`, `steps` and `shares`, separated by commas",
     )
     found.add_argument(
         "--congestion", metavar="LIST", default="cubic", help="of `grid`: cubic, bbr, reno (default cubic)"
@@ -136,8 +139,11 @@ def tools(text: str) -> tuple[str, ...]:
 
 def is_known(name: str, options: Options) -> bool:
     """Whether an experiment has all the results that it would measure now."""
-    names = [experiments.peers.kept_as(path) for path in experiments.peers.paths_of(options)]
-    return all(results.is_known(each, options.scale) for each in (names if name == "peers" else [name]))
+    if name not in BY_PATH:
+        return results.is_known(name, options.scale)
+    experiment = importlib.import_module(f"experiments.{EXPERIMENTS[name]}")
+    names = [experiment.kept_as(path) for path in experiment.paths_of(options)]
+    return all(results.is_known(each, options.scale) for each in names)
 
 
 def measure(name: str, options: Options) -> bool:

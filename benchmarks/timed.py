@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from experiments.agents import Serving
-from experiments.optimizers import FREED, GUARD
 from paths import Ends
 from processes import EDT, Failed, Measured, Workplace
+from reasons import is_guards
 from timelines import Sample
 
 FILE = 16 << 20
@@ -130,7 +130,7 @@ def told(client: Measured, seconds: float) -> list[Sample]:
         event = json.loads(line)
         if event["event"] == "tuned":
             reason = event["decision"]["reason"]
-            overruled = reason.startswith(GUARD) and FREED not in reason
+            overruled = is_guards(reason)
         elif event["event"] == "sampled" and not asked and event["elapsed_s"] > before[0]:
             timeline.append(short(event, before, overruled=overruled))
             before = event["elapsed_s"], event["totals"]["bytes_verified"]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import bench
+import changes
+import experience
+import reasons
 from experiments import optimizers
 from paths import End, Ends
+from points import Point
 
 CLOUDLAB = Ends("cloudlab", End("near"), End("far"), 1e9, 67.0, 1.5e8)
 
@@ -33,21 +40,50 @@ def test_data_are_sized_in_steps_and_never_empty() -> None:
 
 def test_the_copies_over_a_path_take_half_an_hour_at_most() -> None:
     beside_s = 2.5
-    for options, minutes in ((bench.Options(quick=True), 9), (bench.Options(quick=False), 30)):
+    for options, minutes in ((bench.Options(quick=True), 10), (bench.Options(quick=False), 32)):
         loads = ("light", "medium") if options.quick else tuple(optimizers.LOADS)
         copies = sum(len(optimizers.runs(options, load)) for load in loads)
         parts = (
             (copies, optimizers.SECONDS[not options.quick]),
-            (optimizers.PASSES * len(optimizers.HISTORY), optimizers.HISTORY_S),
             (len(optimizers.CHANGING), optimizers.CHANGING_S[not options.quick]),
         )
-        assert sum(number * (each_s + beside_s) for number, each_s in parts) <= 60 * minutes, f"{copies} copies"
+        learning_s = sum(
+            experience.SECONDS / optimizers.left(streams, optimizers.LOADS[load], CLOUDLAB) + beside_s
+            for load in experience.LOADS
+            for streams in experience.streams()
+        )
+        copying_s = sum(number * (each_s + beside_s) for number, each_s in parts)
+        assert copying_s + learning_s <= 60 * minutes, f"{copies} copies"
+
+
+def test_only_the_optimizers_that_are_asked_for_run_beside_the_constants() -> None:
+    chosen = optimizers.runs(bench.Options(quick=False, optimizers=("harp", "promc")), "heavy")
+    assert [each.name for each in chosen if not each.name.startswith("fixed")] == ["promc", "harp"]
+    assert len(chosen) == 2 + len(optimizers.FIXED["heavy"])
+
+
+def test_transfers_to_learn_from_are_a_day_older_afterwards_and_nothing_else(scratch: Path) -> None:
+    file = scratch / "history.db"
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("CREATE TABLE transfers (began_s REAL, ended_s REAL, elapsed_s REAL)")
+        connection.executemany("INSERT INTO transfers VALUES (?, ?, ?)", [(1e6, 1e6 + 5, 5), (2e6, None, None)])
+    experience.age(file)
+    with closing(sqlite3.connect(file)) as connection:
+        rows = connection.execute("SELECT * FROM transfers").fetchall()
+    assert rows == [(913600.0, 913605.0, 5.0), (1913600.0, None, None)]
+
+
+def test_there_is_enough_to_learn_from_for_all() -> None:
+    assert experience.count() >= 30, "what `ann` asks for"
+    assert set(experience.LOADS) <= set(optimizers.LOADS) and len(experience.LOADS) >= 2
+
+
+def decision(elapsed_s: float, reason: str) -> dict[str, Any]:
+    """As it stands in a report."""
+    return {"elapsed_s": elapsed_s, "decision": {"reason": reason}}
 
 
 def test_an_interval_is_overruled_where_the_decision_in_force_was_the_guards() -> None:
-    def decision(elapsed_s: float, reason: str) -> dict[str, Any]:
-        return {"elapsed_s": elapsed_s, "decision": {"reason": reason}}
-
     report = {
         "timeline": [{"elapsed_s": float(second)} for second in (1, 2, 3, 4, 5)],
         "decisions": [
@@ -58,4 +94,44 @@ def test_an_interval_is_overruled_where_the_decision_in_force_was_the_guards() -
             decision(4.01, "guard: throughput fell to 30 % of what fewer streams moved when 64 ran: cut"),
         ],
     }
-    assert optimizers.overruled(report) == [False, True, True, False, True]
+    assert reasons.overruled(report) == [False, True, True, False, True]
+
+
+def test_harp_retuned_where_its_own_parameters_changed_after_the_first_estimate() -> None:
+    reason = [
+        "no file is listed yet",
+        "sampling until the throughput has settled: medium 15 x 1 pipelining 1",
+        "2 models changed parameters after 99.0 MB/s: medium 6 x 1 pipelining 1",
+        "measuring: medium 6 x 1 pipelining 1",
+        "guard: three intervals below 80 % of what 15 streams brought: back to them",
+        "guard: 15 streams no longer bring what they did, forgotten; measuring: medium 6 x 1 pipelining 1",
+        "2 models changed parameters after 50.0 MB/s: medium 9 x 1 pipelining 1",
+        "measuring: medium 9 x 1 pipelining 1",
+    ]
+    report = {"decisions": [decision(float(second), words) for second, words in enumerate(reason)]}
+    assert reasons.retuned(report) == 1
+    assert reasons.retuned({"decisions": report["decisions"][:6]}) == 0
+
+
+def test_where_others_begin_copies_are_told_before_and_after() -> None:
+    def point(name: str, mbps: float, retuned: int) -> Point:
+        timeline = [
+            {
+                "elapsed_s": float(second),
+                "throughput": {"network": (1e8 if second <= 2 else 5e7)},
+                "concurrency": {"network": 6.0 if second <= 2 else 9.0},
+                "overruled": second == 4,
+            }
+            for second in (1, 2, 3, 4)
+        ]
+        others = {"path": "cloudlab", "load": "changing", "others_s": 2.0, "wall_s": 4.0}
+        return {**others, "name": name, "mean_mbps": mbps, "retuned": retuned, "timeline": timeline}
+
+    points = {
+        each["name"]: each for each in (point("harp", 600.0, 1), point("harp-once", 500.0, 0), point("auto", 700.0, 0))
+    }
+    (found,) = changes.tables(points)
+    assert found.rows[0] == ["harp", "600", "800", "400", "6.0", "9.0", "1", "25 %", "4"]
+    assert found.rows[2][6] == "-" and "2 s after" in found.title
+    assert [figure.values for figure in changes.figures(points)] == [[1.2], [1.0]]
+    assert changes.tables({}) == [] and changes.figures({}) == []

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import changes
+import experience
 import paths
 from bench import Bench, Options
 from copies import Data
@@ -18,6 +20,7 @@ from experiments.agents import NEAR, Serving, environ, utility, whole
 from peers import versions
 from points import Point
 from processes import EDT, Failed, Measured, TooSlow, Workplace, workplace
+from reasons import overruled, retuned
 from results import Figure, Outcome, Table
 from servers import free_port
 from traffic import Traffic
@@ -42,19 +45,9 @@ FEW = {"falcon-printed": 4, "hill-climb": 6, "pcp": 6, "single-chunk": 4}
 """Those that stay with fewer for most of the time."""
 STEPS = 8
 """Data are sized in so many steps up to what the whole path moves, so that many copies are of the same."""
-HISTORY = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
-"""Streams of the transfers that are made to be learned from, with light traffic, as HARP's were."""
-PASSES = 3
-"""How often each of them is made."""
-HISTORY_S = 2.4
-"""How long each of them takes at the path's rate: with fewer files than streams there is nothing to learn."""
 MOST_CHANNELS = ("--max-streams", "10")
 """What the papers allow ProMC, which always takes all that it is allowed."""
 REGRET_S = 15.0
-GUARD = "guard: "
-"""How the reason of a decision begins that is the guard's."""
-FREED = ", forgotten; "
-"""What the reason has beside it where the guard only tells that the optimizer decides again."""
 TOGETHER = 3
 """Intervals whose mean utility has to be near that of the best constant for the first of them to count as good."""
 
@@ -74,20 +67,32 @@ CHANGING_S = (12.0, 20.0)
 """How long such a copy takes at least, in a quick run and in a full one, so that there is something to change."""
 
 
-def run(options: Options) -> Outcome:
-    """Runs every optimizer over each path under each load, and some while the load changes."""
-    points: dict[str, Point] = {}
-    loads = ("light", "medium") if options.quick else tuple(LOADS)
-    with workplace() as place:
-        bench = Bench("optimizers", options, place)
-        for name in options.paths or (PATHS[:1] if options.quick else PATHS):
-            with paths.opened(name) as ends:
-                track = Track(bench, place, ends)
-                for load in loads:
-                    points |= track.measure(load)
-                points |= track.changing()
+def run(options: Options) -> Iterator[Outcome]:
+    """Runs every optimizer over each path under each load, and some while the load changes; yields path by path."""
+    for name in paths_of(options):
+        points: dict[str, Point] = {}
+        with workplace() as place, paths.opened(name) as ends:
+            track = Track(Bench(kept_as(name), options, place), place, ends)
+            for load in ("light", "medium") if options.quick else tuple(LOADS):
+                points |= track.measure(load)
+            points |= track.changing()
+        yield outcome(name, points, options)
+
+
+def paths_of(options: Options) -> tuple[str, ...]:
+    """The paths that are measured."""
+    return options.paths or (PATHS[:1] if options.quick else PATHS)
+
+
+def kept_as(path: str) -> str:
+    """The name under which the outcome of a path is kept."""
+    return f"optimizers-{path}"
+
+
+def outcome(path: str, points: dict[str, Point], options: Options) -> Outcome:
+    """What was found on one path."""
     return Outcome(
-        "optimizers",
+        kept_as(path),
         "One copy of files of 16 MiB with each optimizer, guarded as always, on tmpfs at both ends: as many files as "
         f"take some {options.seconds or SECONDS[not options.quick]:g} s under this load. Medium and heavy traffic of "
         "others are 8 and 32 streams of iperf3 that begin before; light is none. Utility is Falcon's; the best "
@@ -95,7 +100,7 @@ def run(options: Options) -> Outcome:
         figures(points),
         options.scale,
         notes(),
-        [table(points, *key) for key in sections(points)],
+        [*(table(points, *key) for key in sections(points)), *changes.tables(points)],
         points,
         versions(["edt", "iperf3"]),
     )
@@ -122,12 +127,13 @@ class Track:
             return self.measured(load, every)
 
     def changing(self) -> dict[str, Point]:
-        """Copies during which the others begin in the middle."""
-        self.prepare("changing", CHANGING)
-        return self.measured("changing", CHANGING)
+        """Copies during which the others begin."""
+        chosen = asked_for(self.bench.options, CHANGING)
+        self.prepare("changing", chosen)
+        return self.measured("changing", chosen)
 
     def prepare(self, load: str, runs: Sequence[Run]) -> None:
-        """Makes the history, once a path and without traffic of others, if it is needed for what is to be measured."""
+        """Makes the history, once a path and before there is traffic of others, if what is to be measured needs it."""
         learning = [self.key(load, each) for each in runs if each.name in LEARNING]
         if not self.experienced and any(key not in self.bench.points.found for key in learning):
             self.experience()
@@ -159,7 +165,12 @@ class Track:
         samples = zip(report["timeline"], overruled(report), strict=True)
         timeline = [{**{name: sample[name] for name in kept}, "overruled": guard} for sample, guard in samples]
         wall = timeline[-1]["elapsed_s"]
-        return {**point, "timeline": timeline, "wall_s": wall, "mean_mbps": 8e-6 * data.size.bytes / wall}
+        goodput = 8e-6 * data.size.bytes / wall
+        return {**point, "timeline": timeline, "wall_s": wall, "mean_mbps": goodput, **self.changed(report, load)}
+
+    def changed(self, report: dict[str, Any], load: str) -> Point:
+        """What a point has besides where the load changed: when, and how often HARP retuned."""
+        return {"others_s": self.changing_s / 2, "retuned": retuned(report)} if load == "changing" else {}
 
     def copied(
         self, data: Data, words: Sequence[str], environment: dict[str, str], *, change: bool = False
@@ -183,7 +194,7 @@ class Track:
             copy = Measured(command, environment, talks=False)
             if change:
                 time.sleep(self.changing_s / 2)
-                with Traffic(self.place, self.ends, LOADS["medium"]):
+                with Traffic(self.place, self.ends, LOADS[changes.OTHERS]):
                     copy.end(limit_s=limit_s)
             else:
                 copy.end(limit_s=limit_s)
@@ -192,11 +203,14 @@ class Track:
 
     def experience(self) -> None:
         """Makes the transfers that some learn from."""
-        print(f"  {self.ends.path}: {PASSES * len(HISTORY)} transfers to learn from", flush=True)
-        data = self.data(HISTORY_S)
-        for streams in PASSES * HISTORY:
-            words = ["--optimizer", "fixed", "--concurrency", str(streams), "--interval", "0.2"]
-            self.copied(data, words, self.environment("machines"))
+        print(f"  {self.ends.path}: {experience.count()} transfers to learn from", flush=True)
+        data = self.data(experience.SECONDS)
+        for load in experience.LOADS:
+            with Traffic(self.place, self.ends, LOADS[load]):
+                for streams in experience.streams():
+                    words = ["--optimizer", "fixed", "--concurrency", str(streams), "--interval", "0.2"]
+                    self.copied(data, words, self.environment("machines"))
+            experience.age(self.folder / "data" / "history.db")
         learn = Measured([EDT, "learn", "--history", "--quiet"], environ(self.environment("off")), talks=False)
         try:
             learn.end(limit_s=120)
@@ -225,7 +239,13 @@ def runs(options: Options, load: str) -> list[Run]:
     fixed = [Run(f"fixed {n}", ("--optimizer", "fixed", "--concurrency", str(n)), n) for n in constants]
     limits = {"promc": MOST_CHANNELS}
     names = (*SEARCHING, *LEARNING)
-    return fixed + [Run(name, ("--optimizer", name, *limits.get(name, ())), FEW.get(name, TYPICAL)) for name in names]
+    every = [Run(name, ("--optimizer", name, *limits.get(name, ())), FEW.get(name, TYPICAL)) for name in names]
+    return fixed + asked_for(options, every)
+
+
+def asked_for(options: Options, every: Sequence[Run]) -> list[Run]:
+    """Those of the optimizers that were asked for, or all."""
+    return [each for each in every if options.optimizers is None or each.name in options.optimizers]
 
 
 def left(streams: int, others: int, ends: paths.Ends) -> float:
@@ -240,17 +260,6 @@ def left(streams: int, others: int, ends: paths.Ends) -> float:
 def in_steps(share: float) -> float:
     """The nearest step to a share, the first at least."""
     return min(max(1, round(STEPS * share)), STEPS) / STEPS
-
-
-def overruled(report: dict[str, Any]) -> list[bool]:
-    """Of each interval of a report, whether the guard had overruled the optimizer there."""
-    decisions = [(tuned["elapsed_s"], tuned["decision"]["reason"]) for tuned in report["decisions"]]
-    found = []
-    for sample in report["timeline"]:
-        # What was in force is what was decided last before the interval ended.
-        reason = next((reason for made_s, reason in reversed(decisions) if made_s < sample["elapsed_s"]), "")
-        found.append(reason.startswith(GUARD) and FREED not in reason)
-    return found
 
 
 def mean_utility(point: Point) -> float:
@@ -275,7 +284,7 @@ def group(points: dict[str, Point], path: str, load: str) -> list[Point]:
 
 
 def sections(points: dict[str, Point]) -> list[tuple[str, str]]:
-    """The paths and loads that were measured, in their order; what changes is told by figures."""
+    """The paths and loads that were measured, in their order; where the load changes, there is another table."""
     found = dict.fromkeys((point["path"], point["load"]) for point in points.values())
     return [key for key in found if key[1] != "changing"]
 
@@ -324,7 +333,7 @@ def table(points: dict[str, Point], path: str, load: str) -> Table:
 
 
 def figures(points: dict[str, Point]) -> list[Figure]:
-    """What has a bar, and what changes of the load cost."""
+    """What has a bar, how `auto` did, and what a change of the load brought."""
     failed = [point for point in points.values() if not point["timeline"]]
     found = [Figure("copies that failed", "", [float(len(failed))], at_most=0)]
     for path, load in sections(points):
@@ -334,21 +343,7 @@ def figures(points: dict[str, Point]) -> list[Figure]:
             ratio = [point["mean_mbps"] / constant["mean_mbps"] for point in chosen]
             found.append(Figure(f"{path}, {load}: goodput of auto / {constant['name']}", "", ratio))
             found.append(Figure(f"{path}, {load}: regret of auto", "", [regret(point, best) for point in chosen]))
-    return [*found, *changes(points)]
-
-
-def changes(points: dict[str, Point]) -> list[Figure]:
-    """What came through while the load changed, and what online tuning brought HARP there."""
-    changing = [point for point in points.values() if point["load"] == "changing" and point["timeline"]]
-    found = []
-    for path in dict.fromkeys(point["path"] for point in changing):
-        goodput = {point["name"]: point["mean_mbps"] for point in changing if point["path"] == path}
-        what = f"{path}, load from light to medium in the middle"
-        found += [Figure(f"{what}: {name}", "Mbit/s", [value]) for name, value in goodput.items()]
-        if {"harp", "harp-once"} <= goodput.keys():
-            ratio = goodput["harp"] / goodput["harp-once"]
-            found.append(Figure(f"{what}: harp with / without online tuning", "", [ratio]))
-    return found
+    return [*found, *changes.figures(points)]
 
 
 def notes() -> list[str]:
@@ -361,7 +356,12 @@ def notes() -> list[str]:
         "optimizer's, as it does where three intervals in a row bring less than 80 % of the best utility seen, or "
         "where the throughput collapses: what the optimizer does by itself is not seen there. `seconds`: how long the "
         "copy took.",
-        f"`ann`, `asm`, `harp`, `harp-once` and `model` know {PASSES * len(HISTORY)} transfers with constants, made "
-        "before without traffic of others. ProMC takes all streams that it is allowed: 10, as in its papers; the "
-        "others are allowed 64. Trained agents (`edt`, `automdt`, `drl`) are measured by `agents`.",
+        f"`ann`, `ann-once`, `asm`, `harp`, `harp-once` and `model` know {experience.count()} transfers with "
+        f"constants, made before under {' and '.join(experience.LOADS)} traffic, whose records were set a day apart: "
+        "HARP and ASM tell loads by time. ProMC takes all streams that it is allowed: 10, as in its papers; the others "
+        "are allowed 64. Trained agents (`edt`, `automdt`, `drl`) are measured by `agents`.",
+        "Data are sized by the streams that an optimizer comes to, and goodput counts from the start of the copy: rows "
+        "with less data (see `seconds`) pay more for the start.",
+        "Where the load changes, `retuned` is how often HARP's own parameters changed after its first estimate, which "
+        "is what online tuning does; `overruled` is the guard's doing, with `harp-once` as with `harp`.",
     ]
