@@ -82,6 +82,17 @@ impl Filter {
         self.points.iter().any(|point| point.bound == Bound::Exact)
     }
 
+    /// The fewest workers of all measurements; 0 before any.
+    pub(super) fn fewest(&self) -> f64 {
+        let fewest = self.points.iter().map(|point| point.workers).fold(f64::INFINITY, f64::min);
+        if fewest.is_finite() { fewest } else { 0.0 }
+    }
+
+    /// Whether the workers of all measurements were less than this factor apart.
+    pub(super) fn is_of_one_setting(&self, factor: f64) -> bool {
+        self.points.iter().all(|point| point.workers < factor * self.fewest())
+    }
+
     /// Takes over what the history tells, at least one measurement.
     pub(super) fn remember(&mut self, points: Vec<Point>) {
         self.points = points;

@@ -9,12 +9,16 @@ use super::seen::Seen;
 use crate::optimizer::setting::whole;
 use crate::report::human_rate;
 
+#[cfg(test)]
+mod tests;
+
 /// Most that the number of workers grows by in one decision, as the guard has it; and most where so much was lost that they may fill the
-/// path already: far more of them cost much then. Most that it shrinks by: too few cost more than too many, and what goes leaves a full
-/// queue, from which the next interval still lives.
+/// path already: far more of them cost much then. Most that it shrinks by, and below the fewest that were
+/// tried unless much is lost: too few cost more than too many.
 const BOUND: u16 = 4;
 const LOSSY_BOUND: u16 = 2;
 const SHRINKING: u16 = 3;
+const UNTRIED: f64 = 2.0;
 const LOSSY: f64 = 0.01;
 
 /// The part of proportional growth that a probe has to bring to be followed.
@@ -26,8 +30,11 @@ const SETTLED: f64 = 1.1;
 /// A reduction by which the others get a place to grow into; growth of the rate from which on they are still growing; and for how many
 /// intervals that is waited for.
 const REDUCED: f64 = 1.3;
-const MOST_GROWING: u8 = 6;
+const MOST_GROWING: u8 = 3;
 const GROWING: f64 = 1.05;
+
+/// Numbers of workers up to this factor apart tell about the same.
+const ALIKE: f64 = 1.5;
 
 /// The rate of before as a multiple of the present one, from which on it is less.
 const FELL: f64 = 1.1;
@@ -163,6 +170,15 @@ impl Stage {
         if grows { self.growing + 1 } else { 0 }
     }
 
+    /// The fewest workers that the next decision may go to. Neighbours may do the work of a stage that does not limit.
+    fn least(&self, lossy: bool, enough: Option<f64>) -> u16 {
+        if enough.is_some() {
+            return self.ran.div_ceil(BOUND);
+        }
+        let untried = if lossy { 1 } else { whole(self.filter.fewest() / UNTRIED) };
+        self.ran.div_ceil(SHRINKING).max(untried.min(self.ran)).max(self.undone())
+    }
+
     /// Where growth brought less than there was before, the workers of before it: that is measured again before there are still fewer, for
     /// new workers may need longer than one interval to find their rate.
     fn undone(&self) -> u16 {
@@ -186,11 +202,11 @@ impl Stage {
             let workers = whole((IDLE * f64::from(self.ran)).floor()).min(price.limit);
             return Next { workers, reason: format!("{} only waited: {} -> {workers}", self.workers, self.ran) };
         }
-        // Neighbours may do the work of a stage that does not limit.
-        let shrinking = if enough.is_some() { BOUND } else { SHRINKING };
-        let least = if self.growing > 0 { self.ran } else { self.ran.div_ceil(shrinking).max(self.undone()) };
-        let most = self.ran.saturating_mul(if self.lost > LOSSY { LOSSY_BOUND } else { BOUND });
-        let workers = self.answer(fit, price, enough).clamp(least, most.max(least));
+        let lossy = self.lost > LOSSY;
+        let least = if self.growing > 0 { self.ran } else { self.least(lossy, enough) };
+        let most = self.ran.saturating_mul(if lossy { LOSSY_BOUND } else { BOUND });
+        let wanted = if lossy && enough.is_none() { self.telling(fit, price) } else { self.answer(fit, price, enough) };
+        let workers = wanted.clamp(least, most.max(least));
         let workers = workers.clamp(1, price.limit);
         let reason = self.reason(fit, workers);
         if enough.is_some() || matches!(self.news, News::Surprise(_)) {
@@ -218,6 +234,15 @@ impl Stage {
         }
     }
 
+    /// The answer where much is lost; half of the workers, if nothing but about so many has run yet and so many are the answer: whether they
+    /// lose because they are too many is not to be told by running about as many again.
+    fn telling(&self, fit: &Fit, price: &Price) -> u16 {
+        let answer = self.answer(fit, price, None);
+        let (answered, ran) = (f64::from(answer), f64::from(self.ran));
+        let alike = answered < ALIKE * ran && ran < ALIKE * answered;
+        if alike && self.news == News::Expected && self.filter.is_of_one_setting(ALIKE) { (self.ran / 2).max(1) } else { answer }
+    }
+
     fn reason(&self, fit: &Fit, next: u16) -> String {
         let (ran, workers) = (self.ran, self.workers);
         let to = if next == ran { format!("staying at {ran} {workers}") } else { format!("{ran} -> {next} {workers}") };
@@ -242,154 +267,4 @@ impl Stage {
 fn gained(fit: &Fit, from: u16, seen: &Seen) -> bool {
     let from = f64::from(from.max(1));
     seen.rate.ln() - fit.predict(from).0 >= ENOUGH_GAIN * (seen.working / from).ln()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::optimizer::model::fit::first_noise;
-
-    const PRICE: Price = Price { k: 1.02, loss_weight: 10.0, limit: 50 };
-
-    fn see(stage: &mut Stage, ran: f64, rate: f64) {
-        stage.observe(&Seen { ran, working: ran, rate, loss: None, bound: Bound::Exact, lack: 0.0 });
-    }
-
-    /// Ten streams of 80 Mbit/s fill it.
-    fn settled() -> Stage {
-        let mut stage = Stage::new("streams");
-        for (ran, units) in [(4.0, 4.0), (12.0, 10.0), (10.0, 10.0), (10.0, 10.0)] {
-            see(&mut stage, ran, units * 1e7);
-        }
-        stage
-    }
-
-    #[test]
-    fn a_reason_names_the_capacity_and_the_rate_of_a_stream() {
-        let mut stage = Stage::new("streams");
-        see(&mut stage, 4.0, 4e7);
-        let next = stage.decide(&PRICE, None);
-        assert!((8..=16).contains(&next.workers), "{next:?}");
-        assert!(next.reason.contains("each") && next.reason.ends_with("streams"), "{}", next.reason);
-        let next = settled().decide(&PRICE, None);
-        assert!((9..=10).contains(&next.workers), "{next:?}");
-        assert!(next.reason.starts_with("capacity about ") && next.reason.contains("each alone: "), "{}", next.reason);
-    }
-
-    #[test]
-    fn beside_many_streams_of_others_on_a_full_path_the_end_of_the_capacity_is_in_sight() {
-        // Forty streams of others fill it.
-        let moved = |own: f64| 1e7 * own * 40.0 / (own + 40.0);
-        let points = [1.0, 2.0, 4.0, 8.0, 12.0, 16.0].map(|own| Point::new(own, moved(own), Bound::Exact));
-        let fit = Fit::of(&points, first_noise(), 1.0);
-        assert!(fit.saturation() > 30.0 && fit.full() < 12.0, "{} and {}", fit.saturation(), fit.full());
-        let reason = Stage { ran: 12, ..Stage::new("streams") }.reason(&fit, 12);
-        assert!(reason.starts_with("capacity about "), "{reason}");
-    }
-
-    #[test]
-    fn a_surprise_is_measured_again_and_growth_that_brought_less_is_undone() {
-        let mut stage = settled();
-        see(&mut stage, 10.0, 4e7);
-        let next = stage.decide(&PRICE, None);
-        assert_eq!(next.workers, 10);
-        assert!(next.reason.contains("of what 10 streams should move: measuring again"), "{}", next.reason);
-        let mut stage = settled();
-        see(&mut stage, 14.0, 4e7);
-        assert_eq!(stage.decide(&PRICE, None).workers, 10);
-    }
-
-    #[test]
-    fn no_decision_goes_beyond_a_quarter_and_four_times() {
-        let mut stage = Stage::new("streams");
-        see(&mut stage, 40.0, 4e7);
-        see(&mut stage, 10.0, 4e7);
-        see(&mut stage, 40.0, 4e7);
-        assert!(stage.decide(&PRICE, None).workers >= 10);
-        assert!(stage.decide(&Price { limit: 4, ..PRICE }, None).workers <= 4);
-    }
-
-    #[test]
-    fn growth_over_a_long_path_is_not_in_vain_because_new_streams_are_slow() {
-        let grown = |lack: f64| {
-            let mut stage = Stage::new("streams");
-            for (ran, rate) in [(4.0, 4e7), (12.0, 9.6e7)] {
-                stage.observe(&Seen { ran, working: ran, rate, loss: None, bound: Bound::Exact, lack });
-            }
-            stage.decide(&PRICE, None).workers
-        };
-        assert!(grown(0.3) > grown(0.0), "{} and {}", grown(0.3), grown(0.0));
-        let seen = Seen { ran: 6.0, working: 6.0, rate: 1e8, loss: None, bound: Bound::Exact, lack: 0.3 };
-        let (same, grown) = (seen.measured(6, false), seen.measured(3, false));
-        assert!(same.doubt < 1e-12 && grown.doubt > 0.05 && grown.rate > same.rate);
-        assert!(seen.measured(0, false).doubt.is_finite() && Seen { ran: 0.0, ..seen }.measured(0, false).doubt.is_finite());
-    }
-
-    #[test]
-    fn where_streams_have_gone_the_others_are_given_time_to_grow_into_their_place() {
-        // One stream fills the path, but takes seconds to take the place of others.
-        let mut stage = Stage::new("streams");
-        let mut asked = Vec::new();
-        for (ran, rate) in [(8.0, 1e8), (16.0, 1e8), (4.0, 6e7), (4.0, 8e7), (4.0, 9.5e7), (4.0, 1e8)] {
-            see(&mut stage, ran, rate);
-            asked.push(stage.decide(&PRICE, None).workers);
-        }
-        assert!(asked[2..].iter().all(|n| *n <= 4), "{asked:?}");
-        // Where they stay below what more have moved, that is what they can.
-        let mut stage = Stage::new("streams");
-        for (ran, rate) in [(8.0, 1e8), (16.0, 1e8), (4.0, 5e7), (4.0, 5e7), (4.0, 5e7)] {
-            see(&mut stage, ran, rate);
-        }
-        assert!((7..=9).contains(&stage.decide(&PRICE, None).workers), "{:?}", stage.decide(&PRICE, None));
-    }
-
-    #[test]
-    fn a_probe_that_did_not_run_counts_for_nothing() {
-        let probing = || {
-            let mut stage = settled();
-            for ran in [16.0, 13.0, 13.0, 10.0] {
-                see(&mut stage, ran, 1e8);
-            }
-            let due = (0..60).any(|_| {
-                see(&mut stage, 10.0, 1e8);
-                stage.decide(&PRICE, None).reason.contains("probing 13")
-            });
-            assert!(due);
-            stage
-        };
-        let mut stage = probing();
-        see(&mut stage, 13.0, 1.3e8);
-        assert_eq!(stage.news, News::Changed);
-        // It was held near where it began: as much more would have come without any probe, and is measured again.
-        let mut stage = probing();
-        see(&mut stage, 11.0, 1.3e8);
-        assert_eq!((stage.news, stage.probed), (News::Surprise(Side::More), None));
-    }
-
-    #[test]
-    fn growth_that_brought_less_is_undone_before_there_are_still_fewer() {
-        let mut stage = Stage::new("streams");
-        for (ran, rate) in [(11.0, 44e6), (15.0, 27e6)] {
-            see(&mut stage, ran, rate);
-        }
-        assert_eq!(stage.decide(&PRICE, None).workers, 11);
-        // That it is less by then as well is believed.
-        see(&mut stage, 11.0, 27e6);
-        assert_ne!(stage.undone(), 11);
-    }
-
-    #[test]
-    fn a_stage_that_only_waited_gets_fewer_workers() {
-        let mut stage = Stage::new("writers");
-        stage.observe(&Seen { ran: 20.0, working: 20.0, rate: 1e8, loss: None, bound: Bound::AtLeast, lack: 0.0 });
-        assert_eq!(stage.decide(&PRICE, Some(1e8)).workers, 16);
-        assert_eq!(stage.capability(&PRICE), None);
-    }
-
-    #[test]
-    fn a_stage_that_works_for_a_part_of_the_time_needs_a_part_of_the_workers() {
-        let readers = settled().told_of("readers", 0.3, Bound::Exact);
-        let found = readers.filter.fit().unwrap();
-        assert!((2.5..3.5).contains(&found.saturation()), "{}", found.saturation());
-    }
 }

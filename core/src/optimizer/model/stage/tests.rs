@@ -1,0 +1,162 @@
+//! What a stage decides after hand-made measurements.
+
+use super::*;
+use crate::optimizer::model::fit::first_noise;
+
+const PRICE: Price = Price { k: 1.02, loss_weight: 10.0, limit: 50 };
+
+fn see(stage: &mut Stage, ran: f64, rate: f64) {
+    stage.observe(&Seen { ran, working: ran, rate, loss: None, bound: Bound::Exact, lack: 0.0 });
+}
+
+/// Ten streams of 80 Mbit/s fill it.
+fn settled() -> Stage {
+    let mut stage = Stage::new("streams");
+    for (ran, units) in [(4.0, 4.0), (12.0, 10.0), (10.0, 10.0), (10.0, 10.0)] {
+        see(&mut stage, ran, units * 1e7);
+    }
+    stage
+}
+
+#[test]
+fn a_reason_names_the_capacity_and_the_rate_of_a_stream() {
+    let mut stage = Stage::new("streams");
+    see(&mut stage, 4.0, 4e7);
+    let next = stage.decide(&PRICE, None);
+    assert!((8..=16).contains(&next.workers), "{next:?}");
+    assert!(next.reason.contains("each") && next.reason.ends_with("streams"), "{}", next.reason);
+    let next = settled().decide(&PRICE, None);
+    assert!((9..=10).contains(&next.workers), "{next:?}");
+    assert!(next.reason.starts_with("capacity about ") && next.reason.contains("each alone: "), "{}", next.reason);
+}
+
+#[test]
+fn beside_many_streams_of_others_on_a_full_path_the_end_of_the_capacity_is_in_sight() {
+    // Forty streams of others fill it.
+    let moved = |own: f64| 1e7 * own * 40.0 / (own + 40.0);
+    let points = [1.0, 2.0, 4.0, 8.0, 12.0, 16.0].map(|own| Point::new(own, moved(own), Bound::Exact));
+    let fit = Fit::of(&points, first_noise(), 1.0);
+    assert!(fit.saturation() > 30.0 && fit.full() < 12.0, "{} and {}", fit.saturation(), fit.full());
+    let reason = Stage { ran: 12, ..Stage::new("streams") }.reason(&fit, 12);
+    assert!(reason.starts_with("capacity about "), "{reason}");
+}
+
+#[test]
+fn a_surprise_is_measured_again_and_growth_that_brought_less_is_undone() {
+    let mut stage = settled();
+    see(&mut stage, 10.0, 4e7);
+    let next = stage.decide(&PRICE, None);
+    assert_eq!(next.workers, 10);
+    assert!(next.reason.contains("of what 10 streams should move: measuring again"), "{}", next.reason);
+    let mut stage = settled();
+    see(&mut stage, 14.0, 4e7);
+    assert_eq!(stage.decide(&PRICE, None).workers, 10);
+}
+
+#[test]
+fn no_decision_goes_beyond_a_quarter_and_four_times() {
+    let mut stage = Stage::new("streams");
+    see(&mut stage, 40.0, 4e7);
+    see(&mut stage, 10.0, 4e7);
+    see(&mut stage, 40.0, 4e7);
+    assert!(stage.decide(&PRICE, None).workers >= 10);
+    assert!(stage.decide(&Price { limit: 4, ..PRICE }, None).workers <= 4);
+}
+
+#[test]
+fn growth_over_a_long_path_is_not_in_vain_because_new_streams_are_slow() {
+    let grown = |lack: f64| {
+        let mut stage = Stage::new("streams");
+        for (ran, rate) in [(4.0, 4e7), (12.0, 9.6e7)] {
+            stage.observe(&Seen { ran, working: ran, rate, loss: None, bound: Bound::Exact, lack });
+        }
+        stage.decide(&PRICE, None).workers
+    };
+    assert!(grown(0.3) > grown(0.0), "{} and {}", grown(0.3), grown(0.0));
+    let seen = Seen { ran: 6.0, working: 6.0, rate: 1e8, loss: None, bound: Bound::Exact, lack: 0.3 };
+    let (same, grown) = (seen.measured(6, false), seen.measured(3, false));
+    assert!(same.doubt < 1e-12 && grown.doubt > 0.05 && grown.rate > same.rate);
+    assert!(seen.measured(0, false).doubt.is_finite() && Seen { ran: 0.0, ..seen }.measured(0, false).doubt.is_finite());
+}
+
+#[test]
+fn where_streams_have_gone_the_others_are_given_time_to_grow_into_their_place() {
+    // One stream fills the path, but takes seconds to take the place of others.
+    let mut stage = Stage::new("streams");
+    let mut asked = Vec::new();
+    for (ran, rate) in [(8.0, 1e8), (16.0, 1e8), (4.0, 6e7), (4.0, 8e7), (4.0, 9.5e7), (4.0, 1e8)] {
+        see(&mut stage, ran, rate);
+        asked.push(stage.decide(&PRICE, None).workers);
+    }
+    assert!(asked[2..].iter().all(|n| *n <= 4), "{asked:?}");
+    // Where they stay below what more have moved, that is what they can.
+    let mut stage = Stage::new("streams");
+    for (ran, rate) in [(8.0, 1e8), (16.0, 1e8), (4.0, 5e7), (4.0, 5e7), (4.0, 5e7)] {
+        see(&mut stage, ran, rate);
+    }
+    assert!((7..=9).contains(&stage.decide(&PRICE, None).workers), "{:?}", stage.decide(&PRICE, None));
+}
+
+#[test]
+fn a_probe_that_did_not_run_counts_for_nothing() {
+    let probing = || {
+        let mut stage = settled();
+        for ran in [16.0, 13.0, 13.0, 10.0] {
+            see(&mut stage, ran, 1e8);
+        }
+        let due = (0..60).any(|_| {
+            see(&mut stage, 10.0, 1e8);
+            stage.decide(&PRICE, None).reason.contains("probing 13")
+        });
+        assert!(due);
+        stage
+    };
+    let mut stage = probing();
+    see(&mut stage, 13.0, 1.3e8);
+    assert_eq!(stage.news, News::Changed);
+    // It was held near where it began: as much more would have come without any probe, and is measured again.
+    let mut stage = probing();
+    see(&mut stage, 11.0, 1.3e8);
+    assert_eq!((stage.news, stage.probed), (News::Surprise(Side::More), None));
+}
+
+#[test]
+fn growth_that_brought_less_is_undone_before_there_are_still_fewer() {
+    let mut stage = Stage::new("streams");
+    for (ran, rate) in [(11.0, 44e6), (15.0, 27e6)] {
+        see(&mut stage, ran, rate);
+    }
+    assert_eq!(stage.decide(&PRICE, None).workers, 11);
+    // That it is less by then as well is believed.
+    see(&mut stage, 11.0, 27e6);
+    assert_ne!(stage.undone(), 11);
+}
+
+#[test]
+fn where_the_first_workers_lose_much_half_of_them_tell_whether_they_are_too_many() {
+    let next = |loss: f64, seen: &[(f64, f64)]| {
+        let mut stage = Stage::new("streams");
+        for &(ran, rate) in seen {
+            stage.observe(&Seen { ran, working: ran, rate, loss: Some(loss), bound: Bound::Exact, lack: 0.0 });
+        }
+        stage.decide(&PRICE, None).workers
+    };
+    assert_eq!(next(0.04, &[(16.0, 2e8)]), 8);
+    assert!(next(0.001, &[(16.0, 2e8)]) > 10);
+    assert_ne!(next(0.04, &[(4.0, 1e8), (16.0, 4e8)]), 8, "two settings tell more than that");
+}
+
+#[test]
+fn a_stage_that_only_waited_gets_fewer_workers() {
+    let mut stage = Stage::new("writers");
+    stage.observe(&Seen { ran: 20.0, working: 20.0, rate: 1e8, loss: None, bound: Bound::AtLeast, lack: 0.0 });
+    assert_eq!(stage.decide(&PRICE, Some(1e8)).workers, 16);
+    assert_eq!(stage.capability(&PRICE), None);
+}
+
+#[test]
+fn a_stage_that_works_for_a_part_of_the_time_needs_a_part_of_the_workers() {
+    let readers = settled().told_of("readers", 0.3, Bound::Exact);
+    let found = readers.filter.fit().unwrap();
+    assert!((2.5..3.5).contains(&found.saturation()), "{}", found.saturation());
+}
