@@ -164,7 +164,9 @@ impl Stage {
         // By more than noise.
         let more = GROWING.max(1.0 + 2.0 * self.filter.fit().map_or(0.0, |fit| fit.noise));
         if before > REDUCED * ran {
-            return u8::from(more * rate < self.rate);
+            // Where each moves no more than before, it is not the place of others that it lacks.
+            let each = rate / ran.max(1.0) > more * self.rate / before;
+            return u8::from(more * rate < self.rate && each);
         }
         let grows = (1..MOST_GROWING).contains(&self.growing) && ran <= SETTLED * before && rate > more * self.rate;
         if grows { self.growing + 1 } else { 0 }
