@@ -101,7 +101,7 @@ fn where_streams_have_gone_the_others_are_given_time_to_grow_into_their_place() 
 fn streams_that_move_no_more_each_after_others_have_gone_are_what_limits() {
     // Five streams of 40 Mbit/s each fill it.
     let mut stage = Stage::new("streams");
-    for (ran, rate) in [(16.0, 2e8), (8.0, 2e8), (5.0, 2e8), (2.0, 8e7)] {
+    for (ran, rate) in [(16.0, 2e8), (8.0, 2e8), (5.0, 2e8), (2.0, 8e7), (2.0, 8e7)] {
         see(&mut stage, ran, rate);
     }
     assert!((4..=6).contains(&stage.decide(&PRICE, None).workers), "{:?}", stage.decide(&PRICE, None));
