@@ -15,7 +15,8 @@ AGENTS = Path(__file__).parents[1] / "core" / "tests" / "agents"
 TRAINED = ("edt", "automdt", "drl")
 NAMES = (
     *("auto", "fixed", "falcon", "falcon-printed", "falcon-mp", "model", "marlin", "hill-climb", "binary", "bayes"),
-    *("generalist", "nelder-mead", "pcp", "single-chunk", "promc", "globus", "ann", "harp", "harp-once", "asm"),
+    *("generalist", "nelder-mead", "pcp", "single-chunk", "promc", "globus", "ann", "ann-once"),
+    *("harp", "harp-once", "asm"),
     *TRAINED,
 )
 LOG = "start_s,files,bytes,rtt_s,concurrency,parallelism,pipelining,throughput_bytes_per_s"

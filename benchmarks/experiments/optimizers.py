@@ -35,7 +35,7 @@ SEARCHING = (
     *("auto", "falcon", "falcon-printed", "falcon-mp", "hill-climb", "binary", "bayes", "marlin"),
     *("nelder-mead", "pcp", "single-chunk", "promc", "globus", "generalist"),
 )
-LEARNING = ("harp", "harp-once", "asm", "ann", "model")
+LEARNING = ("harp", "harp-once", "asm", "ann", "ann-once", "model")
 """Those that learn from the transfers that were made before on the same path."""
 SECONDS = (4.0, 15.0)
 """How long a copy takes, in a quick run and in a full one."""
@@ -63,7 +63,7 @@ class Run:
 
 CHANGING = tuple(Run(name, ("--optimizer", name)) for name in ("harp", "harp-once", "auto"))
 """What is run while the load changes from light to medium in the middle."""
-CHANGING_S = (12.0, 20.0)
+CHANGING_S = (20.0, 24.0)
 """How long such a copy takes at least, in a quick run and in a full one, so that there is something to change."""
 
 

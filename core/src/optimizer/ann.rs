@@ -4,7 +4,8 @@
 //! Before the transfer the network learns throughput from round trip time, number and size of files and the three parameters. The setting
 //! of which it promises the most utility is the first. Then it is trained a little more after each interval, on the intervals of this
 //! transfer and on the past in equal parts, so that it follows the load of the moment, and another setting is chosen once it promises at least
-//! 5 % more.
+//! 5 % more. [`Ann::once`] leaves that training out, as the static network that ASM's paper compares with: the past alone decides, and
+//! anew only where more is known of the files or of the round trip time.
 //!
 //! The papers say no more than that of ANN+OT: the network (12 hidden units, tanh; one input tells this transfer from the past) and its
 //! training are ours. It knows only what the history holds: no parameter and no number of streams beyond those that were used is ever chosen,
@@ -55,10 +56,20 @@ pub struct Ann {
     asked: Setting,
     /// Past transfers that it learnt from.
     learnt: usize,
+    training: Training,
+}
+
+/// When the network learns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Training {
+    /// Before the transfer, and after each interval of it.
+    Online,
+    /// Before the transfer only.
+    Before,
 }
 
 impl Ann {
-    /// Learns from the history of the setup.
+    /// Learns from the history of the setup, and then from the transfer [ASM §5, ANN+OT].
     ///
     /// Fails where the history is too short to learn from.
     pub fn new(setup: &Setup<'_>) -> Result<Self> {
@@ -71,7 +82,15 @@ impl Ann {
         let mut learner = Learner::new(rows);
         learner.train(&[], EPOCHS.0);
         let (learnt, asked) = (learner.rows(), candidates[0]);
-        Ok(Self { learner, recent: Vec::new(), rtt: setup.rtt, candidates, asked, learnt })
+        let training = Training::Online;
+        Ok(Self { learner, recent: Vec::new(), rtt: setup.rtt, candidates, asked, learnt, training })
+    }
+
+    /// Learns from the history of the setup alone [ASM §5, static ANN].
+    ///
+    /// Fails where the history is too short to learn from.
+    pub fn once(setup: &Setup<'_>) -> Result<Self> {
+        Ok(Self { training: Training::Before, ..Self::new(setup)? })
     }
 
     /// The candidate that promises the most utility, with the utility of each of the two: that one and what was asked for last.
@@ -91,7 +110,10 @@ impl Ann {
     fn choose(&mut self, files: Option<(f64, f64)>, policy: &Policy) -> Decision {
         let (best, promised, now) = self.best(files, policy);
         let percent = 100.0 * (promised - now) / now.abs().max(f64::MIN_POSITIVE);
-        let sources = format!("{} past transfers and {} intervals", self.learnt, self.recent.len());
+        let sources = match self.training {
+            Training::Online => format!("{} past transfers and {} intervals", self.learnt, self.recent.len()),
+            Training::Before => format!("{} past transfers", self.learnt),
+        };
         if promised <= (1.0 + GAIN) * now {
             let kept = self.asked.within(policy);
             return kept.decision(policy, format!("by {sources} nothing promises 5 % more than {kept}"));
@@ -103,7 +125,7 @@ impl Ann {
 
 /// The error for a history that holds too little.
 fn too_short(rows: usize) -> Error {
-    let what = format!("the optimizer `ann` learns from at least {LEAST_HISTORY} past transfers, and {rows} are known");
+    let what = format!("the optimizers `ann` and `ann-once` learn from at least {LEAST_HISTORY} past transfers, and {rows} are known");
     Error::new(ErrorKind::InvalidInput, what).with_hint(
         "copy with other optimizers first, each transfer is recorded (see `edt history list`), or import logs of other tools",
     )
@@ -175,7 +197,10 @@ fn candidates(history: &[&Past]) -> Vec<Setting> {
 
 impl Optimizer for Ann {
     fn name(&self) -> &'static str {
-        "ann"
+        match self.training {
+            Training::Online => "ann",
+            Training::Before => "ann-once",
+        }
     }
 
     fn start(&mut self, policy: &Policy) -> Decision {
@@ -189,7 +214,8 @@ impl Optimizer for Ann {
         let files = (!listed.classes.is_empty()).then(|| (listed.files() as f64, listed.mean_size()));
         let throughput = utility::arrived(observation);
         let ran = self.asked.within(policy).ran(observation);
-        if let Some(setting) = ran.filter(|_| throughput.is_finite() && throughput > 0.0) {
+        let learns = self.training == Training::Online && throughput.is_finite() && throughput > 0.0;
+        if let Some(setting) = ran.filter(|_| learns) {
             if self.recent.len() == RECENT {
                 self.recent.remove(0);
             }
@@ -256,6 +282,19 @@ mod tests {
         let expected = optimizer.learner.predict(When::Now, &seen).exp();
         let moved = busy.moves(&decisions[29]).0;
         assert!((expected / moved - 1.0).abs() < 0.5, "{expected} promised, {moved} moved");
+    }
+
+    #[test]
+    fn without_learning_from_this_transfer_it_stays_with_what_the_past_promised() {
+        let path = TestPath::of_streams(12);
+        let past = history(&path);
+        let mut optimizer = Ann::once(&setup(&past, &path)).unwrap();
+        let busy = TestPath { capacity: path.capacity / 4.0, ..path };
+        let decisions = Trial::new(&mut optimizer, busy, 64).decisions(30);
+        let streams: Vec<_> = decisions.iter().map(|decision| decision.concurrency.network).collect();
+        assert_eq!(streams, [12; 30]);
+        assert!(decisions[29].reason.starts_with("by 40 past transfers nothing promises"), "{}", decisions[29].reason);
+        assert_eq!(optimizer.name(), "ann-once");
     }
 
     #[test]

@@ -193,6 +193,7 @@ impl Optimizer for Falcon {
 mod tests {
     use super::*;
     use crate::optimizer::PolicyName;
+    use crate::optimizer::testing::{TestPath, Trial};
 
     fn observed(applied: Decision, throughput: f64, limit: u16) -> Observation {
         Observation::of_a_test(applied, throughput, limit)
@@ -212,6 +213,13 @@ mod tests {
         let third = falcon.decide(&observed(second, 10.0, 64)).unwrap();
         assert_eq!(asked(&third), 5, "the centre is 4 now: {}", third.reason);
         assert!(third.reason.contains("from 1 to 3 streams"), "{}", third.reason);
+    }
+
+    #[test]
+    fn recorded_traces_of_both_forms_reach_the_best_and_stall_before_it() {
+        let trace = |mut falcon: Falcon| Trial::new(&mut falcon, TestPath::of_streams(10), 64).streams(20);
+        assert_eq!(trace(Falcon::new()), [3, 1, 5, 3, 9, 7, 12, 10, 9, 11, 12, 10, 9, 11, 12, 10, 9, 11, 12, 10]);
+        assert_eq!(trace(Falcon::as_printed()), [3, 1, 3, 1, 4, 2, 4, 2, 5, 3, 5, 3, 5, 3, 6, 4, 6, 4, 6, 4]);
     }
 
     #[test]

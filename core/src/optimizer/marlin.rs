@@ -147,6 +147,7 @@ impl Optimizer for Marlin {
 mod tests {
     use super::*;
     use crate::optimizer::agent::testing::observed;
+    use crate::optimizer::testing::{TestPath, Trial};
 
     fn probe(workers: u16, utility: f64) -> Probe {
         Probe { workers, utility }
@@ -176,6 +177,13 @@ mod tests {
         assert_eq!(marlin.start(&observation.policy).concurrency, PerStage::all(1));
         observation.applied = marlin.decide(&observation).unwrap();
         assert_eq!(observation.applied.concurrency, PerStage::all(2));
+    }
+
+    #[test]
+    fn a_recorded_trace_climbs_and_goes_to_and_fro_around_the_best() {
+        let mut marlin = Marlin::new();
+        let found = Trial::new(&mut marlin, TestPath::of_streams(8), 64).streams(20);
+        assert_eq!(found, [1, 2, 4, 6, 7, 8, 9, 8, 7, 8, 8, 7, 8, 9, 8, 7, 8, 9, 8, 7]);
     }
 
     #[test]

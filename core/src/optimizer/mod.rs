@@ -47,7 +47,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::history::Past;
 
 /// The names that `--optimizer` takes. `auto` is `model`, whose beginning is fitted to the work and not to the past.
-pub const NAMES: [&str; 23] = [
+pub const NAMES: [&str; 24] = [
     "auto",
     "fixed",
     "edt",
@@ -67,6 +67,7 @@ pub const NAMES: [&str; 23] = [
     "promc",
     "globus",
     "ann",
+    "ann-once",
     "harp",
     "harp-once",
     "asm",
@@ -263,7 +264,7 @@ pub struct Setup<'a> {
     pub sampling: Sampling,
     /// Round trip time to the other side, as measured when it was called; `None` where there is no network between.
     pub rtt: Option<Duration>,
-    /// Past transfers that `harp`, `harp-once`, `ann` and `model` learn from, oldest first.
+    /// Past transfers that `harp`, `harp-once`, `ann`, `ann-once` and `model` learn from, oldest first.
     pub history: &'a [Past],
     /// The bytes of a knowledge file, for `asm`.
     pub knowledge: Option<&'a [u8]>,
@@ -298,6 +299,7 @@ pub fn by_name(name: &str, setup: &Setup<'_>) -> Result<Box<dyn Optimizer>> {
         "promc" => Box::new(promc::ProMc::new(setup)),
         "globus" => Box::new(globus::Globus::new()),
         "ann" => Box::new(ann::Ann::new(setup)?),
+        "ann-once" => Box::new(ann::Ann::once(setup)?),
         "harp" => Box::new(harp::Harp::new(setup)),
         "harp-once" => Box::new(harp::Harp::once(setup)),
         "asm" => Box::new(asm::Asm::new(setup)?),
@@ -344,7 +346,7 @@ mod tests {
             match by_name(name, &setup) {
                 Ok(optimizer) => assert_eq!(optimizer.name(), if name == "auto" { "model" } else { name }),
                 Err(error) => {
-                    let learnt = [("asm", "edt learn"), ("ann", "edt history")];
+                    let learnt = [("asm", "edt learn"), ("ann", "edt history"), ("ann-once", "edt history")];
                     let how = learnt.iter().find(|(other, _)| *other == name).map_or("edt train", |(_, how)| how);
                     assert!(AGENTS.contains(&name) || how != "edt train", "{error}");
                     assert_eq!(error.kind(), ErrorKind::InvalidInput);

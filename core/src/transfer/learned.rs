@@ -11,7 +11,7 @@ use crate::optimizer::{AGENTS, FirstStreams, Fitted, Optimizer, PolicyName, Samp
 use crate::options::TransferOptions;
 
 /// The optimizers that learn from past transfers of all kinds.
-const HISTORIANS: [&str; 3] = ["harp", "harp-once", "ann"];
+const HISTORIANS: [&str; 4] = ["harp", "harp-once", "ann", "ann-once"];
 
 /// The one that takes past transfers for measurements of this path, and so wants the latest of it and those of no other.
 const MODEL: &str = "model";
