@@ -6,28 +6,24 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-LOADS = ("medium", "light")
-"""Under which they are made; the last one is the newest.
+LOADS = {
+    "medium": 3 * (4, 6, 8, 12, 16, 20, 24),
+    "light": 2 * (2, 4, 6, 8, 10, 12, 16, 24),
+}
+"""Under which they are made, the oldest load first, and the constants under each, in the order in which they run.
 
-HARP and ASM tell loads apart by time, by gaps of three hours and of one, and so need each load at a time of its own.
+HARP and ASM tell loads apart by time, by gaps of three hours and of one, so that each load needs a time of its own.
+Beside others more streams pay, and round trip times vary so much that HARP makes two groups of one load, each of which
+needs ten transfers. `ann` wants 30 in all.
 """
-STREAMS = (2, 4, 6, 8, 12, 16, 20, 24)
-"""Constants under each load: up to where a stream more brings little beside those of others too."""
-PASSES = 2
-"""How often each of them is made under each load; `ann` wants 30 transfers in all."""
 SECONDS = 3.2
 """How long each takes at the path's rate: with fewer files of 16 MiB than streams there is nothing to learn."""
 DAY_S = 86400
 
 
-def streams() -> tuple[int, ...]:
-    """The constants under one load, in the order in which they are made."""
-    return PASSES * STREAMS
-
-
 def count() -> int:
     """Transfers in all."""
-    return len(LOADS) * len(streams())
+    return sum(len(streams) for streams in LOADS.values())
 
 
 def age(database: Path) -> None:

@@ -28,7 +28,7 @@ from traffic import Traffic
 PATHS = ("cloudlab", "shared")
 LOADS = {"light": 0, "medium": 8, "heavy": 32}
 """Streams of others from memory to memory [HARP §2.2.1]."""
-FIXED = {"light": (2, 4, 6, 8, 10, 12, 16), "medium": (4, 8, 12, 16, 20, 24, 32), "heavy": (8, 16, 24, 28, 32, 40, 48)}
+FIXED = {"light": (4, 6, 8, 10, 12, 16), "medium": (8, 12, 16, 20, 24, 32), "heavy": (16, 24, 28, 32, 40, 48)}
 """Constants around the best by Falcon's utility: as many as fill the path, 17 beside 8 others, 27 beside 32."""
 FIXED_QUICK = {"light": (4, 8, 16), "medium": (8, 16, 24)}
 SEARCHING = (
@@ -62,9 +62,12 @@ class Run:
 
 
 CHANGING = tuple(Run(name, ("--optimizer", name)) for name in ("harp", "harp-once", "auto"))
-"""What is run while the load changes from light to medium in the middle."""
+"""What is run while the load changes from light to medium."""
 CHANGING_S = (20.0, 24.0)
-"""How long such a copy takes at least, in a quick run and in a full one, so that there is something to change."""
+"""How long such a copy takes at least, in a quick run and in a full one; others begin after half of it.
+
+HARP leaves work of less than 15 s as the heuristic has it, samples for 15 s at most, and asks four times in 12 s.
+"""
 
 
 def run(options: Options) -> Iterator[Outcome]:
@@ -205,9 +208,9 @@ class Track:
         """Makes the transfers that some learn from."""
         print(f"  {self.ends.path}: {experience.count()} transfers to learn from", flush=True)
         data = self.data(experience.SECONDS)
-        for load in experience.LOADS:
+        for load, constants in experience.LOADS.items():
             with Traffic(self.place, self.ends, LOADS[load]):
-                for streams in experience.streams():
+                for streams in constants:
                     words = ["--optimizer", "fixed", "--concurrency", str(streams), "--interval", "0.2"]
                     self.copied(data, words, self.environment("machines"))
             experience.age(self.folder / "data" / "history.db")
@@ -360,6 +363,8 @@ def notes() -> list[str]:
         f"constants, made before under {' and '.join(experience.LOADS)} traffic, whose records were set a day apart: "
         "HARP and ASM tell loads by time. ProMC takes all streams that it is allowed: 10, as in its papers; the others "
         "are allowed 64. Trained agents (`edt`, `automdt`, `drl`) are measured by `agents`.",
+        "`harp` and `harp-once` ask their models only where 15 s of work are left after the first interval: below that "
+        "they keep the heuristic's parameters.",
         "Data are sized by the streams that an optimizer comes to, and goodput counts from the start of the copy: rows "
         "with less data (see `seconds`) pay more for the start.",
         "Where the load changes, `retuned` is how often HARP's own parameters changed after its first estimate, which "
