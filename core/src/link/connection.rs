@@ -281,6 +281,7 @@ fn invalid(text: String) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::net::TcpListener;
     use std::sync::mpsc;
 
@@ -299,14 +300,47 @@ mod tests {
         let (done, ended) = mpsc::channel();
         std::thread::spawn(move || {
             let mut bytes = vec![0; parts.iter().sum()];
-            done.send(connection.read_exact(&mut bytes).map(|()| bytes)).unwrap();
+            let told = Cell::new(0);
+            let read = connection.read_along(&mut bytes, &mut [], &|arrived| told.set(told.get() + arrived));
+            done.send(read.map(|ahead| (bytes, ahead, told.get()))).unwrap();
         });
         for (fill, part) in (1..).zip(parts) {
             writer.write_all(&vec![fill; part]).unwrap();
             // The reader is to find each part alone.
             std::thread::sleep(Duration::from_millis(5));
         }
-        let bytes = ended.recv_timeout(Duration::from_secs(10)).expect("the reader waits for what never comes").unwrap();
+        let (bytes, ahead, told) =
+            ended.recv_timeout(Duration::from_secs(10)).expect("the reader waits for what never comes").unwrap();
+        assert_eq!((ahead, told), (0, bytes.len()));
         assert_eq!(bytes, (1u8..).zip(parts).flat_map(|(fill, part)| vec![fill; part]).collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn bytes_of_a_slow_stream_are_told_before_all_are_there() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut writer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let socket = Arc::new(listener.accept().unwrap().0);
+        let mut connection = Connection::plain(socket, Instant::now() + Duration::from_secs(10));
+        connection.lift_deadline().unwrap();
+        connection.gather();
+        let (tell, told) = mpsc::channel();
+        let reader = std::thread::spawn(move || {
+            let mut bytes = vec![0; 256 << 10];
+            for _ in 0..2 {
+                connection.read_along(&mut bytes, &mut [], &|arrived| tell.send(arrived).unwrap()).unwrap();
+            }
+        });
+        let mut sums = Vec::new();
+        for _ in 0..2 {
+            let mut before = 0;
+            for _ in 0..16 {
+                writer.write_all(&[7; 16 << 10]).unwrap();
+                std::thread::sleep(Duration::from_millis(if sums.is_empty() { 15 } else { 5 }));
+                before += usize::from(before == 0) * told.try_iter().count();
+            }
+            sums.push(before);
+        }
+        reader.join().unwrap();
+        assert!(sums[1] > 0, "the second was told of as a whole, though the first took a quarter of a second: {sums:?}");
     }
 }

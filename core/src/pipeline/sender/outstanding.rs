@@ -124,6 +124,18 @@ mod tests {
         assert_eq!(outstanding.lost(7).len(), 1);
         let returned = outstanding.sending(7, Tag::Pack(Vec::new())).err().unwrap();
         assert_eq!((returned.len(), outstanding.chunks(7)), (1, 0));
+        assert!(!outstanding.is_waiting(7), "what was lost is not waited for");
         assert!(outstanding.acknowledged(7, 1).is_empty(), "a late acknowledgement settled what was sent again");
+    }
+
+    #[test]
+    fn a_stream_is_waited_for_until_its_last_frame_is_acknowledged() {
+        let outstanding = Outstanding::default();
+        assert!(!outstanding.is_waiting(3));
+        assert!(outstanding.sending(3, Tag::Other).is_ok() && outstanding.sending(3, Tag::Pack(Vec::new())).is_ok());
+        outstanding.acknowledged(3, 1);
+        assert!(outstanding.is_waiting(3));
+        outstanding.acknowledged(3, 2);
+        assert!(!outstanding.is_waiting(3));
     }
 }
