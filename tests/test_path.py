@@ -166,6 +166,35 @@ def test_a_session_takes_few_round_trips(
     assert elapsed_s < (round_trips + 0.7) * rtt_s
 
 
+def test_pipelining_bounds_how_much_a_stream_sends_in_a_round_trip(
+    emulated_path: Start, edt: Edt, scratch: Path, source: Path
+) -> None:
+    rtt_s, files = 0.1, 24
+    path = emulated_path("cloudlab", rtt=f"{rtt_s}s")
+    for number in range(files):
+        # Larger than what travels in packs.
+        fill(source / f"{number}.bin", 200_000, number)
+    (scratch / "served").mkdir()
+    server = Server(edt, scratch / "served", "--plain", host=path.far.address, within=path.command("far", []))
+
+    def took_s(*words: str) -> float:
+        one = ["--plain", "--optimizer", "fixed", "--concurrency", "1", "--parallelism", "1", *words]
+        command = path.command("near", [EDT, "cp", "--json", *one, source, server.url("-".join(["to", *words]))])
+        outcome = Running(command, edt.environment).end()
+        assert outcome.code == 0, outcome.err
+        assert contents(scratch / "served" / "-".join(["to", *words])) == contents(source)
+        return float(outcome.totals()["elapsed_s"])
+
+    try:
+        one_s, four_s, free_s = took_s("--pipelining", "1"), took_s("--pipelining", "4"), took_s()
+    finally:
+        server.stop()
+    # So many chunks leave before the answer to the first of them is there.
+    assert one_s >= files * rtt_s
+    assert files / 4 * rtt_s <= four_s < one_s / 2
+    assert free_s < one_s / 2
+
+
 def test_a_path_leaves_nothing_behind(emulated_path: Start) -> None:
     path = emulated_path()
     names = {path.near.namespace, path.far.namespace}
