@@ -1,7 +1,8 @@
 """Builds the plugin nf-edt for Nextflow, with native libraries for all kinds of machines that can be built here.
 
     build.py                 the plugin, with all libraries that can be built here
-    build.py --host          the plugin, with the library for machines like this one, as the tests need it
+    build.py --host          the plugin, with the library for machines like this one, as the tests need it: below
+                             target/nextflow/host
     build.py --libraries     these libraries alone, below target/nextflow/native
     build.py --with FOLDER   the plugin, with the libraries that a folder has: of several machines, put together
 
@@ -20,7 +21,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "target" / "nextflow"
-NATIVE = FOLDER / "native"
+HOST = FOLDER / "host"
+"""What is built for this machine alone, apart from what is built for all."""
 OLD_GLIBC = ".2.17"
 """The C library of the oldest systems still in use, as cargo-zigbuild is told of it."""
 TARGETS = {
@@ -40,22 +42,24 @@ def main() -> int:
     if not words.libraries and shutil.which("mvn") is None:
         print("the plugin for Nextflow is not built: `mvn` (Maven) is not installed", file=sys.stderr)
         return 1
-    shutil.rmtree(NATIVE, ignore_errors=True)
-    NATIVE.mkdir(parents=True)
+    built = HOST if words.host else FOLDER
+    native = built / "native"
+    shutil.rmtree(native, ignore_errors=True)
+    native.mkdir(parents=True)
     if words.given:
-        take(words.given)
+        take(words.given, native)
     elif words.host:
-        build_host()
+        build_host(native)
     else:
-        build_all()
-    there = sorted(path.name for path in NATIVE.iterdir())
+        build_all(native)
+    there = sorted(path.name for path in native.iterdir())
     if not there:
         print("no library for any kind of machine is there: the plugin would not run", file=sys.stderr)
         return 1
     if words.libraries:
-        print(f"{NATIVE.relative_to(ROOT)}: for {', '.join(there)}", flush=True)
+        print(f"{native.relative_to(ROOT)}: for {', '.join(there)}", flush=True)
     else:
-        pack(there)
+        pack(built, there)
     return 0
 
 
@@ -67,52 +71,52 @@ def arguments() -> argparse.Namespace:
     choice.add_argument("--libraries", action="store_true")
     choice.add_argument("--with", dest="given", type=Path, metavar="FOLDER")
     words = parser.parse_args()
-    if words.given and words.given.resolve() == NATIVE:
-        parser.error(f"{NATIVE} is made anew: copy the libraries elsewhere first")
+    if words.given and words.given.resolve() == FOLDER / "native":
+        parser.error(f"{words.given} is made anew: copy the libraries elsewhere first")
     return words
 
 
-def pack(there: list[str]) -> None:
+def pack(built: Path, there: list[str]) -> None:
     """Compiles the classes, and packs them with the libraries."""
-    run("mvn", "-q", "-B", f"-Dbuilt={FOLDER}", "package", folder=ROOT / "plugins" / "nextflow")
-    archive = next(FOLDER.glob("nf-edt-*.zip"))
+    run("mvn", "-q", "-B", f"-Dbuilt={built}", "package", folder=ROOT / "plugins" / "nextflow")
+    archive = next(built.glob("nf-edt-*.zip"))
     print(f"{archive.relative_to(ROOT)}: {archive.stat().st_size / 1e6:.0f} MB, for {', '.join(there)}", flush=True)
 
 
-def take(folder: Path) -> None:
+def take(folder: Path, native: Path) -> None:
     """Takes libraries that were built elsewhere: FOLDER/NAME/libedt_jni.so."""
     for name in TARGETS:
         found = [folder / name / library for library in LIBRARIES if (folder / name / library).is_file()]
         if found:
-            keep(name, found[0])
+            keep(native / name, found[0])
         else:
             print(f"{name} is left out: {folder / name} holds no library", flush=True)
 
 
-def build_host() -> None:
+def build_host(native: Path) -> None:
     """Builds for this machine, with what else the build of the workspace has compiled."""
     triple = host()
     # Chosen together with the command line, dependencies have the features with which the workspace has compiled them.
     run("cargo", "build", "--release", "--locked", "-p", "edt-cli", "-p", "edt-jni", "--lib")
     library = library_in(ROOT / "target" / "release")
-    kept = keep(next((name for name, target in TARGETS.items() if target == triple), triple), library)
+    kept = keep(native / next((name for name, target in TARGETS.items() if target == triple), triple), library)
     if shutil.which("strip"):
         subprocess.run(["strip", "-S", kept], check=True)
 
 
-def build_all() -> None:
+def build_all(native: Path) -> None:
     """Builds for all kinds of machines for which there are compilers here."""
     zig = located("cargo-zigbuild")
     if all(reason(target, zig) for target in TARGETS.values()):
         print(f"{host()} is built as it is on this machine: it needs a C library as new as this one's", flush=True)
-        build_host()
+        build_host(native)
     for name, target in TARGETS.items():
-        if (NATIVE / name).exists():
+        if (native / name).exists():
             continue
         if why := reason(target, zig):
             print(f"{name} is left out: {why}", flush=True)
         else:
-            build(name, target, zig)
+            build(native / name, target, zig)
 
 
 def reason(target: str, zig: str | None) -> str | None:
@@ -127,14 +131,14 @@ def reason(target: str, zig: str | None) -> str | None:
     return None
 
 
-def build(name: str, target: str, zig: str | None) -> None:
+def build(place: Path, target: str, zig: str | None) -> None:
     """Builds for one kind of machine, without what only debuggers need."""
     linux = not target.endswith("darwin")
     program = [zig or "cargo-zigbuild"] if linux else ["cargo"]
     chosen = target + (OLD_GLIBC if target.endswith("gnu") else "")
     words = ["rustc", "--release", "--locked", "-p", "edt-jni", "--lib", "--target", chosen]
     run(*program, *words, "--", "-C", "strip=symbols", more=flags(target))
-    keep(name, library_in(output() / target / "release"))
+    keep(place, library_in(output() / target / "release"))
 
 
 def flags(target: str) -> dict[str, str]:
@@ -173,9 +177,9 @@ def library_in(folder: Path) -> Path:
     return next(path for path in (folder / name for name in LIBRARIES) if path.exists())
 
 
-def keep(name: str, library: Path) -> Path:
+def keep(place: Path, library: Path) -> Path:
     """Puts a library where the plugin is packed from."""
-    target = NATIVE / name / library.name
+    target = place / library.name
     target.parent.mkdir(parents=True)
     shutil.copy2(library, target)
     return target

@@ -13,7 +13,9 @@ from pathlib import Path
 from harness import ROOT
 
 FOLDER = ROOT / "target" / "nextflow"
-PLUGIN = FOLDER / "nf-edt-0.1.0.zip"
+BUILT = FOLDER / "host"
+"""What `build.py --host` builds."""
+PLUGIN = BUILT / "nf-edt-0.1.0.zip"
 POM = Path(__file__).resolve().parent / "nextflow" / "pom.xml"
 # What the launcher of Nextflow gives to Java.
 _PACKAGES = (
@@ -108,7 +110,7 @@ def absence(version: Version = OLDEST, java: Java = SYSTEM) -> str | None:
     if shutil.which(java.program) is None:
         return f"`{java.name}` is not installed"
     if not PLUGIN.exists():
-        return "the plugin is not built: `make nextflow`"
+        return "the plugin is not built: `python plugins/nextflow/build.py --host`"
     if not version.folder.exists():
         return f"Nextflow {version.name} is not there: `python plugins/nextflow/tests/install.py`"
     return None

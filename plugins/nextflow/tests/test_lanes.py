@@ -14,10 +14,10 @@ import programs
 SOURCE = Path(__file__).resolve().parent / "java" / "io" / "edt" / "nf" / "Lanes.java"
 
 
-def test_a_lane_stays_locked_when_the_same_process_looks_for_another(scratch: Path) -> None:
+def test_a_lane_stays_locked_and_keeps_what_other_batches_have_left_in_it(scratch: Path) -> None:
     if shutil.which("javac") is None or not programs.PLUGIN.exists():
         pytest.skip("there is no compiler of Java, or the plugin is not built")
-    classes = f"{programs.FOLDER / 'classes'}:{scratch / 'classes'}"
+    classes = f"{programs.BUILT / 'classes'}:{scratch / 'classes'}"
     subprocess.run(["javac", "-cp", classes, "-d", scratch / "classes", SOURCE], check=True)
     command = ["java", "-cp", classes, "io.edt.nf.Lanes", str(scratch / "lanes")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -26,4 +26,6 @@ def test_a_lane_stays_locked_when_the_same_process_looks_for_another(scratch: Pa
         assert first != second == third
         with (Path(first) / "lock").open("r+") as lock, pytest.raises(BlockingIOError):
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        process.communicate("\n")
+        told, _ = process.communicate("\n")
+    # What had arrived stays until somebody asks for it; of what had not, nothing does.
+    assert told.splitlines() == ["parts [[a], [z]]", "left true true", "left true true", "left false false"]

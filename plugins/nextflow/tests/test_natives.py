@@ -25,7 +25,7 @@ def natives(scratch: Path) -> Callable[[Path | None], list[str]]:
     """What the class says, with a library that is given or with those of the plugin."""
     if shutil.which("javac") is None or not programs.PLUGIN.exists():
         pytest.skip("there is no compiler of Java, or the plugin is not built")
-    classes = f"{programs.FOLDER / 'classes'}:{scratch / 'classes'}"
+    classes = f"{programs.BUILT / 'classes'}:{scratch / 'classes'}"
     subprocess.run(["javac", "-cp", classes, "-d", scratch / "classes", SOURCE], check=True)
     for name, text in (("glibc", GLIBC), ("musl", GLIBC.replace("libc.so.6", "libz.so.1") + MUSL)):
         (scratch / name).write_text(text)

@@ -1,6 +1,7 @@
 // Takes lanes for the test, tells where they are, and holds the first one until its input ends.
 package io.edt.nf;
 
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.util.List;
@@ -21,5 +22,25 @@ public final class Lanes {
         System.in.read();
         third.close();
         first.close();
+        left(home.resolveSibling("left"));
+    }
+
+    /** What a batch that was killed has left, and others take up in other batches. */
+    private static void left(Path home) throws Exception {
+        try (Lane killed = Lane.take(home, "root", List.of("a", "b", "c"))) {
+            for (String name : List.of("a", "b")) {
+                Files.writeString(killed.data.resolve(name), name);
+            }
+        }
+        System.out.println("parts " + Lane.parts(home, "root", List.of("a", "z")));
+        for (String name : List.of("a", "b")) {
+            try (Lane lane = Lane.takeUp(home, "root", List.of(name))) {
+                System.out.println("left " + lane.goesOn + " " + Files.exists(lane.data.resolve(name)));
+                lane.release();
+            }
+        }
+        try (Lane lane = Lane.takeUp(home, "root", List.of("c"))) {
+            System.out.println("left " + lane.goesOn + " " + Files.exists(lane.data.resolve("c")));
+        }
     }
 }

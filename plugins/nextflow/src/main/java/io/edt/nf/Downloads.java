@@ -4,15 +4,18 @@ package io.edt.nf;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.attribute.BasicFileAttributes;
 import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.BooleanSupplier;
@@ -31,10 +34,15 @@ final class Downloads {
     private static final class Early {
         final Request request;
         final Entry entry;
+        /** Under which a later run of the session looks for it. */
+        final Path name;
+        /** Where Nextflow has staged it. */
+        volatile Path staged;
 
-        Early(Request request, Entry entry) {
+        Early(Request request, Entry entry, Path name) {
             this.request = request;
             this.entry = entry;
+            this.name = name;
         }
     }
 
@@ -67,30 +75,46 @@ final class Downloads {
     void prefetch(Place place) throws IOException {
         Entry entry = engine.listings.find(place);
         if (entry != null) {
-            ahead.computeIfAbsent(place.url(), url -> new Early(early(place, entry), entry));
+            ahead.computeIfAbsent(place.url(), url -> early(place, entry));
         }
     }
 
-    /** What an earlier run of the session fetched, or a request for it. */
-    private Request early(Place place, Entry entry) {
+    /** What an earlier run of the session fetched or staged, or a request for it. */
+    private Early early(Place place, Entry entry) {
         String key = UUID.nameUUIDFromBytes(place.url().getBytes(StandardCharsets.UTF_8)).toString();
         Path local = home().resolve(key).resolve(place.path.isEmpty() ? "root" : Listings.name(place.path));
         try {
             if (entry.isSame(Files.readAttributes(local, BasicFileAttributes.class))) {
-                Request there = new Request(place, local, entry.size());
+                Request there = new Request(place, local.toRealPath(), entry.size());
                 there.end(null);
-                return there;
+                return new Early(there, entry, local);
             }
         } catch (IOException error) {
             // It is not there yet.
         }
-        return begin(place, local);
+        return new Early(begin(place, local), entry, local);
     }
 
-    /** Removes what was fetched ahead; files that were asked for keep their content. */
+    /** Removes what was fetched ahead. Files that Nextflow has staged stay: a link tells the next run of the session where. */
     void forgetAhead() throws IOException {
+        Set<Path> kept = new HashSet<>();
+        for (Early early : ahead.values()) {
+            if (early.staged != null && early.entry.isRegularFile()) {
+                Tree.remove(early.name);
+                Files.createSymbolicLink(early.name, early.staged.toAbsolutePath());
+            }
+            if (Files.isSymbolicLink(early.name)) {
+                kept.add(early.name.getParent());
+            }
+        }
         ahead.clear();
-        Tree.remove(home());
+        if (Files.isDirectory(home())) {
+            try (DirectoryStream<Path> there = Files.newDirectoryStream(home(), folder -> !kept.contains(folder))) {
+                for (Path folder : there) {
+                    Tree.remove(folder);
+                }
+            }
+        }
     }
 
     /** Of this session, so that `-resume` finds it. */
@@ -106,7 +130,11 @@ final class Downloads {
                 ahead.remove(early.request.place.url(), early);
                 return false;
             }
-            Tree.place(early.request.local, target, isStaged(target));
+            boolean staged = isStaged(target);
+            Tree.place(early.request.local, target, staged);
+            if (staged) {
+                early.staged = target;
+            }
             engine.tally.prefetched();
             return true;
         } catch (InterruptedIOException error) {
@@ -151,10 +179,24 @@ final class Downloads {
         if (batch.isEmpty()) {
             return;
         }
-        Place first = batch.get(0).place;
+        Path home = engine.home().resolve("staging");
+        for (Set<String> names : Lane.parts(home, batch.get(0).place.root(), named.keySet())) {
+            Map<String, List<Request>> part = new LinkedHashMap<>(named);
+            part.keySet().retainAll(names);
+            try {
+                bring(home, part);
+            } catch (IOException error) {
+                part.values().forEach(requests -> requests.forEach(request -> request.end(error)));
+            }
+        }
+    }
+
+    /** Moves what may lie in one lane. */
+    private void bring(Path home, Map<String, List<Request>> named) throws IOException {
+        Place first = named.values().iterator().next().get(0).place;
         boolean alone = first.isAlone() || first.path.isEmpty();
-        BooleanSupplier cancelled = () -> batch.stream().allMatch(request -> request.cancelled);
-        try (Lane lane = Lane.take(engine.home().resolve("staging"), first.root(), named.keySet())) {
+        BooleanSupplier cancelled = () -> named.values().stream().flatMap(List::stream).allMatch(request -> request.cancelled);
+        try (Lane lane = Lane.takeUp(home, first.root(), named.keySet())) {
             Map<String, EdtException> failed =
                     alone ? one(first, lane, cancelled) : several(first, named, lane, cancelled);
             if (lane.goesOn && !alone) {
@@ -162,7 +204,7 @@ final class Downloads {
             }
             hand(named, failed, lane);
             if (failed.values().stream().noneMatch(EdtException::isTransient)) {
-                lane.clear();
+                lane.release();
             }
         }
     }
