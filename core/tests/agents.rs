@@ -15,6 +15,27 @@ const RECURRENT: &[u8] = include_bytes!("agents/recurrent.safetensors");
 
 const ALL: [(&str, &[u8]); 4] = [("edt", EDT), ("automdt", AUTOMDT), ("drl", DRL), ("edt", RECURRENT)];
 
+/// Streams that `drl` asked for with seed 1 when this was recorded.
+const DRL_RECORDED: [u16; 10] = [4, 1, 2, 1, 1, 4, 4, 1, 4, 7];
+
+/// Workers that read, streams, and workers that write, which `automdt` asked for with seed 1.
+const AUTOMDT_RECORDED: [[u16; 3]; 10] = [
+    [31, 26, 14],
+    [28, 17, 7],
+    [22, 20, 42],
+    [37, 14, 25],
+    [24, 21, 20],
+    [12, 19, 11],
+    [29, 20, 1],
+    [7, 32, 10],
+    [23, 36, 23],
+    [47, 7, 3],
+];
+
+/// The limit, which this `edt` asks for at whatever it sees of that path; the recurrent one asks for others.
+const EDT_RECORDED: [u16; 10] = [48; 10];
+const RECURRENT_RECORDED: [u16; 10] = [40, 35, 29, 36, 25, 20, 30, 29, 48, 47];
+
 fn layers(tensors: &Tensors<'_>) -> Vec<LayerSpec> {
     let text = tensors.text("edt.agent").expect("the header is whole").expect("it describes an agent");
     let description: serde_json::Value = serde_json::from_str(&text).expect("the description is JSON");
@@ -90,6 +111,18 @@ fn a_seed_repeats_its_decisions_and_another_seed_makes_others() {
         assert_eq!(run(Sampling::Seeded(1)), run(Sampling::Seeded(1)), "{name}");
         assert_ne!(run(Sampling::Seeded(1)), run(Sampling::Seeded(2)), "{name}");
         assert_eq!(run(Sampling::MostLikely), run(Sampling::MostLikely), "{name}");
+    }
+}
+
+#[test]
+fn the_decisions_of_each_agent_are_those_that_were_recorded() {
+    let seeded = |name, bytes| trace(&mut *optimizer(name, bytes, Sampling::Seeded(1)), 10);
+    let found = seeded("automdt", AUTOMDT).into_iter().map(|workers| [workers.read, workers.network, workers.write]);
+    assert_eq!(found.collect::<Vec<_>>(), AUTOMDT_RECORDED);
+    let recorded = [("edt", EDT, EDT_RECORDED), ("edt", RECURRENT, RECURRENT_RECORDED), ("drl", DRL, DRL_RECORDED)];
+    for (name, bytes, expected) in recorded {
+        let found: Vec<_> = seeded(name, bytes).into_iter().map(|workers| workers.network).collect();
+        assert_eq!(found, expected, "{name}");
     }
 }
 
