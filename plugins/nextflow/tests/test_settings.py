@@ -104,9 +104,17 @@ def test_web_addresses_are_asked_for_as_they_were_written(pipeline: Pipeline) ->
     assert (again.submitted(), again.cached()) == (0, len(ADDRESSES))
 
 
+@pytest.mark.parametrize("address", ["https://storage.example/x"])
+def test_a_task_cannot_fetch_what_edt_does_not_claim(pipeline: Pipeline, address: str) -> None:
+    script = "include { edtGet } from 'plugin/nf-edt'\nworkflow { println edtGet('ADDRESS') }"
+    run = pipeline.run(script.replace("ADDRESS", address), expected=1)
+    assert f"could not use `{address}` for edtGet" in run.out
+
+
 def test_a_task_can_fetch_for_itself_and_keep_its_results_there(server: Server, pipeline: Pipeline) -> None:
     (server.root / "x y").write_text("12345")
     pipeline.environment["PATH"] = f"{EDT.parent}:{pipeline.environment['PATH']}"
+    pipeline.configure("edt { maxStreams = 2; limitRate = '50 MB' }")
     script = f"""
 include {{ edtGet }} from 'plugin/nf-edt'
 process one {{

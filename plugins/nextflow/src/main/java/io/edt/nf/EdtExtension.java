@@ -2,6 +2,7 @@
 package io.edt.nf;
 
 import java.io.IOException;
+import java.nio.file.FileSystems;
 import java.nio.file.Path;
 import java.util.Map;
 import nextflow.Session;
@@ -45,6 +46,10 @@ public final class EdtExtension extends PluginExtensionPoint {
     public String edtGet(Object address, Object name) throws IOException {
         Object path = address instanceof Path ? address : FileHelper.asPath(address.toString());
         if (!(path instanceof EdtPath)) {
+            if (((Path) path).getFileSystem() != FileSystems.getDefault()) {
+                throw new IllegalArgumentException("could not use `" + address + "` for edtGet: edt does not claim it"
+                        + " (hint: write edt+s3://, edt+https:// and so on, or set edt.schemes)");
+            }
             return "ln -s " + EdtPathFactory.quoted(path.toString()) + " " + EdtPathFactory.quoted(named((Path) path, name));
         }
         String source = EdtPathFactory.quoted(((EdtPath) path).place().endpoint());

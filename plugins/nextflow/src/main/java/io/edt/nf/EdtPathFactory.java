@@ -55,6 +55,12 @@ public final class EdtPathFactory extends FileSystemPathFactory {
         if (settings.containsKey("knownHosts")) {
             command.append(" --known-hosts ").append(quoted(settings.get("knownHosts")));
         }
+        if (settings.containsKey("maxStreams")) {
+            command.append(" --max-streams ").append(quoted(settings.get("maxStreams")));
+        }
+        if (settings.containsKey("limitRate")) {
+            command.append(" --limit-rate ").append(quoted(settings.get("limitRate")));
+        }
         if ("true".equals(settings.get("plain"))) {
             command.append(" --plain");
         }
