@@ -13,8 +13,14 @@ LOADS = {
 """Under which they are made, the oldest load first, and the constants under each, in the order in which they run.
 
 HARP and ASM tell loads apart by time, by gaps of three hours and of one, so that each load needs a time of its own.
-Beside others more streams pay, and round trip times vary so much that HARP makes two groups of one load, each of which
-needs ten transfers. `ann` wants 30 in all.
+Beside others more streams pay, and throughput varies so much that HARP needs three passes to see it. `ann` wants 30
+transfers in all.
+"""
+FIRST = 8
+"""Streams of a transfer before each load that is left out of the history.
+
+Alone the others fill every queue, and no round trip is as long as the first. HARP takes for one group what is within a
+quarter of its first row, and would see two loads in one.
 """
 SECONDS = 3.2
 """How long each takes at the path's rate: with fewer files of 16 MiB than streams there is nothing to learn."""

@@ -62,11 +62,11 @@ class Run:
 
 
 CHANGING = tuple(Run(name, ("--optimizer", name)) for name in ("harp", "harp-once", "auto"))
-"""What is run while the load changes from light to medium."""
-CHANGING_S = (20.0, 24.0)
-"""How long such a copy takes at least, in a quick run and in a full one; others begin after half of it.
+"""What is run while the load changes from light to more."""
+CHANGING_S = (24.0, 32.0)
+"""How long such a copy would take without others, at least, in a quick run and in a full one.
 
-HARP leaves work of less than 15 s as the heuristic has it, samples for 15 s at most, and asks four times in 12 s.
+HARP samples only where 15 s are left. Then others take half a minute to get their share, and four estimates 12 s.
 """
 
 
@@ -173,7 +173,7 @@ class Track:
 
     def changed(self, report: dict[str, Any], load: str) -> Point:
         """What a point has besides where the load changed: when, and how often HARP retuned."""
-        return {"others_s": self.changing_s / 2, "retuned": retuned(report)} if load == "changing" else {}
+        return {"others_s": changes.OTHERS_S, "retuned": retuned(report)} if load == "changing" else {}
 
     def copied(
         self, data: Data, words: Sequence[str], environment: dict[str, str], *, change: bool = False
@@ -196,8 +196,8 @@ class Track:
             ]
             copy = Measured(command, environment, talks=False)
             if change:
-                time.sleep(self.changing_s / 2)
-                with Traffic(self.place, self.ends, LOADS[changes.OTHERS]):
+                time.sleep(changes.OTHERS_S)
+                with Traffic(self.place, self.ends, changes.OTHERS):
                     copy.end(limit_s=limit_s)
             else:
                 copy.end(limit_s=limit_s)
@@ -210,9 +210,10 @@ class Track:
         data = self.data(experience.SECONDS)
         for load, constants in experience.LOADS.items():
             with Traffic(self.place, self.ends, LOADS[load]):
-                for streams in constants:
+                # The first is not recorded: it only takes from the others what they have while they are alone.
+                for index, streams in enumerate((experience.FIRST, *constants)):
                     words = ["--optimizer", "fixed", "--concurrency", str(streams), "--interval", "0.2"]
-                    self.copied(data, words, self.environment("machines"))
+                    self.copied(data, words, self.environment("machines" if index else "off"))
             experience.age(self.folder / "data" / "history.db")
         learn = Measured([EDT, "learn", "--history", "--quiet"], environ(self.environment("off")), talks=False)
         try:
