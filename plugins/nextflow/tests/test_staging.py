@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,29 @@ def test_a_killed_run_goes_on_where_it_was(server: Server, pipeline: Pipeline, l
     assert [path.stat().st_size for path in pipeline.staged()] == [96 * MIB]
 
 
+def test_what_a_killed_run_completed_of_many_files_is_not_fetched_again(server: Server, pipeline: Pipeline) -> None:
+    sizes = [12 * MIB if number % 4 == 0 else MIB for number in range(24)]
+    for number, size in enumerate(sizes):
+        fill(server.root / "many" / f"f{number:02}", size, number)
+    script = MANY.format(url=server.url("many/"))
+    lanes = pipeline.work / ".edt" / "staging"
+
+    def whole() -> list[int]:
+        return [path.stat().st_size for path in lanes.glob("*/data/many/*")]
+
+    pipeline.configure("edt { limitRate = '6MB'; progress = 1 }")
+    process = pipeline.start(script)
+    until(lambda: len(whole()) >= 4)
+    pipeline.kill(process)
+    kept = sum(whole())
+    # The next run asks for two files at once: its batches are others.
+    pipeline.configure("edt.transfers = 2")
+    run = pipeline.run(script, "-resume")
+    assert run.lines("told ") == [f"{sum(sizes)} 24"]
+    assert pipeline.kept_mb(run) >= kept / 1e6 - 0.1
+    assert not [path for path in lanes.rglob("*") if path.is_file() and path.name != "lock"]
+
+
 def test_what_is_fetched_ahead_is_there_when_tasks_ask_for_it(server: Server, pipeline: Pipeline) -> None:
     for number in range(60):
         fill(server.root / "many" / f"f{number}", 1000, number)
@@ -172,7 +196,14 @@ workflow {{
     assert run.lines("sum ") == ["60000"]
     assert "60 files were fetched ahead" in run.out
     assert run.staged() == 60
-    assert not list((pipeline.work / ".edt" / "ahead").iterdir())
+    ahead = pipeline.work / ".edt" / "ahead"
+    assert not [path for path in ahead.rglob("*") if path.is_file() and not path.is_symlink()]
+
+    again = pipeline.run(script.format(url=server.url("many/")), "-resume")
+    assert (again.submitted(), again.cached(), again.staged()) == (0, 60, 0)
+    shutil.rmtree(next(pipeline.work.glob("stage-*")))
+    again = pipeline.run(script.format(url=server.url("many/")), "-resume")
+    assert (again.submitted(), again.cached(), again.staged()) == (0, 60, 60)
 
 
 def test_names_and_links_lead_nowhere_else(server: Server, pipeline: Pipeline) -> None:

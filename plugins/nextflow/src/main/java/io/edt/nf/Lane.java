@@ -28,6 +28,9 @@ final class Lane implements AutoCloseable {
     /** Nobody comes back for what is older. */
     private static final long FORGOTTEN_MILLIS = 14L * 24 * 3600 * 1000;
 
+    /** Where a transfer to a lane keeps what has not arrived whole. */
+    private static final String PARTIAL = ".edt";
+
     /** The lanes that batches of this process have, and the names that these move; its monitor tells of each that is freed. */
     private static final Map<Path, Set<String>> HELD = new HashMap<>();
 
@@ -246,7 +249,8 @@ final class Lane implements AutoCloseable {
 
     /** Removes what this batch had here; what is left of an earlier one stays for whoever asks for it, as far as it had arrived. */
     void release() throws IOException {
-        others.removeIf(name -> !Files.exists(data.resolve(name)));
+        boolean partial = Files.exists(folder.resolve(PARTIAL));
+        others.removeIf(name -> !partial && !Files.exists(data.resolve(name)));
         if (others.isEmpty()) {
             clear();
             return;
@@ -254,7 +258,6 @@ final class Lane implements AutoCloseable {
         for (String name : names) {
             Tree.remove(data.resolve(name));
         }
-        others.removeIf(name -> !Files.exists(data.resolve(name)));
         note(List.of());
     }
 
@@ -262,6 +265,7 @@ final class Lane implements AutoCloseable {
     void clear() throws IOException {
         Files.deleteIfExists(folder.resolve("wanted"));
         Tree.remove(data);
+        Tree.remove(folder.resolve(PARTIAL));
     }
 
     /** Frees the lane. */
