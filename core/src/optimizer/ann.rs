@@ -125,7 +125,8 @@ impl Ann {
 
 /// The error for a history that holds too little.
 fn too_short(rows: usize) -> Error {
-    let what = format!("the optimizers `ann` and `ann-once` learn from at least {LEAST_HISTORY} past transfers, and {rows} are known");
+    let what =
+        format!("the optimizers `ann` and `ann-once` learn from at least {LEAST_HISTORY} past transfers, and {rows} are known");
     Error::new(ErrorKind::InvalidInput, what).with_hint(
         "copy with other optimizers first, each transfer is recorded (see `edt history list`), or import logs of other tools",
     )
