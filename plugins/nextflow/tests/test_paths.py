@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 import emulated
+import pytest
 from emulated import missing
+
 from harness import MIB, SECRET, Edt, Server, fill
 from pipeline import Pipeline
 
