@@ -6,15 +6,17 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+RISING = (4, 6, 8, 12, 16, 20, 24)
 LOADS = {
-    "medium": 3 * (4, 6, 8, 12, 16, 20, 24),
+    "medium": (*RISING, *reversed(RISING), *RISING),
     "light": 2 * (2, 4, 6, 8, 10, 12, 16, 24),
 }
 """Under which they are made, the oldest load first, and the constants under each, in the order in which they run.
 
 HARP and ASM tell loads apart by time, by gaps of three hours and of one, so that each load needs a time of its own.
-Beside others more streams pay, and throughput varies so much that HARP needs three passes to see it. `ann` wants 30
-transfers in all.
+Beside others more streams pay, and throughput varies so much that HARP needs three passes to see it. They rise and fall
+in turn: after one of many streams others need long to get back what they had, and one of few would seem to move much.
+`ann` wants 30 transfers in all.
 """
 FIRST = 8
 """Streams of a transfer before each load that is left out of the history.
