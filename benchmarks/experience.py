@@ -9,7 +9,7 @@ from pathlib import Path
 RISING = (4, 6, 8, 12, 16, 20, 24)
 LOADS = {
     "medium": (*RISING, *reversed(RISING), *RISING),
-    "light": 2 * (2, 4, 6, 8, 10, 12, 16, 24),
+    "light": 2 * (2, 4, 6, 8, 12, 16, 20, 24),
 }
 """Under which they are made, the oldest load first, and the constants under each, in the order in which they run.
 
