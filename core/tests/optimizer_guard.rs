@@ -243,6 +243,29 @@ fn who_does_harm_is_overruled_by_the_best_setting_seen() {
     assert!(mean_utility(&run[100..]) > 0.9 * best, "{:.2}", mean_utility(&run[100..]) / best);
 }
 
+/// Eight streams fill the path, and all beyond lose a tenth.
+fn overruled_on_a_lossy_path(script: impl FnMut(u32) -> Decision + Send + 'static, intervals: u32) -> Option<usize> {
+    let (policy, mut guard) = (policy(64), scripted(script));
+    let mut decision = guard.start(&policy);
+    (0..intervals as usize).find(|_| {
+        let streams = decision.concurrency.network;
+        let loss = Some(if streams > 8 { 0.1 } else { 0.0 });
+        let seen = Observation { loss, ..observed(&decision, linear(streams, 8), policy) };
+        decision = guard.decide(&seen).expect("what is guarded answers");
+        decision.reason.contains("back to them")
+    })
+}
+
+#[test]
+fn the_loss_of_new_streams_is_no_harm_but_growth_to_and_fro_or_without_end_is() {
+    let saw = |interval: u32| uniform(if interval < 5 { 8 } else { 14 + 2 * ((interval % 2) as u16) });
+    assert!(overruled_on_a_lossy_path(saw, 14).is_some());
+    let climb = |interval: u32| uniform(if interval < 5 { 8 } else { 8 + 3 * (interval - 4) as u16 });
+    assert!(overruled_on_a_lossy_path(climb, 14).is_some());
+    let probe = |interval: u32| uniform(if interval > 4 && interval % 3 == 0 { 10 } else { 8 });
+    assert_eq!(overruled_on_a_lossy_path(probe, 60), None);
+}
+
 #[test]
 fn a_path_that_lost_half_of_its_capacity_is_not_fought() {
     let mut guard = scripted(|interval| uniform(if interval < 20 { 20 } else { 10 }));

@@ -165,6 +165,10 @@ impl FrameSink for Sink {
         None
     }
 
+    fn is_sending(&self) -> bool {
+        false
+    }
+
     fn breaker(&self) -> Breaker {
         breaker(&self.ended)
     }

@@ -42,6 +42,9 @@ pub trait FrameSink: Send {
     /// A handle by which another thread reads the cumulative counters of this stream, even during a `send`; `None` if it is no TCP stream.
     fn tcp(&self) -> Option<TcpGauge>;
 
+    /// Whether the system still holds bytes that the peer's has not; false where it does not tell.
+    fn is_sending(&self) -> bool;
+
     /// A handle by which another thread ends a blocked `send` with an error.
     fn breaker(&self) -> Breaker;
 }

@@ -104,6 +104,10 @@ impl FrameSink for Sink {
         Some(Arc::new(move || tcp_info(&*socket.upgrade()?).map(TcpMeters::from)))
     }
 
+    fn is_sending(&self) -> bool {
+        tcp_info(&*self.0.connection.socket).is_some_and(|tcp| tcp.is_sending())
+    }
+
     fn breaker(&self) -> Breaker {
         self.0.breaker()
     }

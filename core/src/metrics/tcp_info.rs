@@ -35,6 +35,13 @@ pub struct TcpSnapshot {
     pub send_buffer_limited: Duration,
 }
 
+impl TcpSnapshot {
+    /// Whether bytes are on their way, or wait to be sent; false if the kernel has no counters of them.
+    pub fn is_sending(&self) -> bool {
+        self.unsent > 0 || self.bytes_sent.saturating_sub(self.bytes_retransmitted) > self.bytes_acked
+    }
+}
+
 impl From<TcpSnapshot> for TcpMeters {
     fn from(tcp: TcpSnapshot) -> Self {
         Self {

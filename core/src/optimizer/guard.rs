@@ -97,6 +97,7 @@ impl Optimizer for Guard {
 
     /// Passes an error of the guarded optimizer through: whoever runs the loop ends the tuning.
     fn decide(&mut self, observation: &Observation) -> Result<Decision> {
+        self.harm.saw(observation);
         if observation.held_back {
             return Ok(self.wait(&observation.policy));
         }

@@ -20,6 +20,9 @@ const RISE: f64 = 0.02;
 /// which says little of what so many lose.
 const SETTLED: f64 = 1.1;
 
+/// For so many intervals of growth in a row the loss of new streams is left out.
+const GROWING: u32 = 3;
+
 /// Intervals that an overruled optimizer has to wait for its next chance, at first and at most; each further time doubles them.
 const HOLDS: (u32, u32) = (8, 128);
 
@@ -36,8 +39,9 @@ pub(super) struct Harm {
     hold: u32,
     /// The least loss of late: that of the path.
     base: Option<f64>,
-    /// Streams of the last interval.
+    /// Streams of the last interval, and in how many in a row they have grown.
     before: f64,
+    grown: u32,
     state: State,
 }
 
@@ -64,7 +68,7 @@ pub(super) enum Verdict {
 
 impl Harm {
     pub(super) fn new() -> Self {
-        Self { best: None, poor: 0, good: 0, hold: HOLDS.0, base: None, before: 0.0, state: State::Free }
+        Self { best: None, poor: 0, good: 0, hold: HOLDS.0, base: None, before: 0.0, grown: 0, state: State::Free }
     }
 
     /// Drops the best setting, after something else has shown that it is none.
@@ -74,25 +78,29 @@ impl Harm {
 
     /// The utility of an interval without the price of loss that streams do not cause, or only new ones: it says nothing of one setting
     /// against another.
-    fn worth(&mut self, observation: &Observation, grown: bool) -> f64 {
+    fn worth(&mut self, observation: &Observation) -> f64 {
         let Some(loss) = observation.loss else { return utility::of(observation) };
         let base = self.base.map_or(loss, |base| loss.min(base + RISE * (loss - base)));
         self.base = Some(base);
-        let priced = if grown { 0.0 } else { loss - base };
+        let priced = if self.has_grown() { 0.0 } else { loss - base };
         let streams = f64::from(observation.applied.concurrency.network);
         utility::utility(utility::arrived(observation), streams, Some(priced), &observation.policy)
     }
 
-    /// Whether many of the streams of an interval are new; the first ones do not count as such.
-    fn has_grown(&mut self, observation: &Observation) -> bool {
+    /// Takes note of how many streams there were in an interval, be it judged or not.
+    pub(super) fn saw(&mut self, observation: &Observation) {
         let streams = f64::from(observation.applied.concurrency.network);
         let before = std::mem::replace(&mut self.before, streams);
-        before > 0.0 && streams > SETTLED * before
+        self.grown = if before > 0.0 && streams > SETTLED * before { self.grown + 1 } else { 0 };
+    }
+
+    /// Whether many of the streams of the interval are new; the first ones do not count as such, nor those of growth without end.
+    fn has_grown(&self) -> bool {
+        (1..=GROWING).contains(&self.grown)
     }
 
     pub(super) fn judge(&mut self, observation: &Observation) -> Verdict {
-        let grown = self.has_grown(observation);
-        let now = self.worth(observation, grown);
+        let now = self.worth(observation);
         // What may not be had now is nothing to go back to.
         let limit = observation.policy.limit.network;
         if self.best.as_ref().is_some_and(|best| best.decision.concurrency.network > limit) {
@@ -116,16 +124,18 @@ impl Harm {
                 (self.state, self.hold) = (State::Free, (self.hold * 2).min(HOLDS.1));
                 Verdict::Fine
             }
-            State::Free => self.watch(observation, (now, grown), poor),
+            State::Free => self.watch(observation, now, poor),
         }
     }
 
-    fn watch(&mut self, observation: &Observation, (now, grown): (f64, bool), poor: bool) -> Verdict {
-        // What was not paid for is no yardstick.
-        if !grown {
-            self.learn(observation, now);
-        }
-        (self.poor, self.good) = if poor { (self.poor + 1, 0) } else { (0, self.good.saturating_add(1)) };
+    fn watch(&mut self, observation: &Observation, now: f64, poor: bool) -> Verdict {
+        self.learn(observation, now);
+        (self.poor, self.good) = match (poor, self.has_grown()) {
+            (true, _) => (self.poor + 1, 0),
+            // Its loss was not counted: that acquits of nothing.
+            (false, true) => (self.poor, self.good),
+            (false, false) => (0, self.good.saturating_add(1)),
+        };
         if self.good == FORGIVEN {
             self.hold = HOLDS.0;
         }
@@ -137,6 +147,10 @@ impl Harm {
     }
 
     fn learn(&mut self, observation: &Observation, now: f64) {
+        // What was not paid for is no yardstick.
+        if self.has_grown() {
+            return;
+        }
         let applied = &observation.applied;
         match &mut self.best {
             // Measured again, the best setting is worth the mean of what it showed: a lucky interval does not stand for long.

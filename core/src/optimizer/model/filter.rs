@@ -82,15 +82,19 @@ impl Filter {
         self.points.iter().any(|point| point.bound == Bound::Exact)
     }
 
+    /// The workers of all measurements.
+    fn ran(&self) -> impl Iterator<Item = f64> {
+        self.points.iter().filter(|point| !point.derived).map(|point| point.workers)
+    }
+
     /// The fewest workers of all measurements; 0 before any.
     pub(super) fn fewest(&self) -> f64 {
-        let fewest = self.points.iter().map(|point| point.workers).fold(f64::INFINITY, f64::min);
-        if fewest.is_finite() { fewest } else { 0.0 }
+        self.ran().reduce(f64::min).unwrap_or(0.0)
     }
 
     /// Whether the workers of all measurements were less than this factor apart.
     pub(super) fn is_of_one_setting(&self, factor: f64) -> bool {
-        self.points.iter().all(|point| point.workers < factor * self.fewest())
+        self.ran().all(|workers| workers < factor * self.fewest())
     }
 
     /// Takes over what the history tells, at least one measurement.
@@ -183,7 +187,7 @@ impl Filter {
     fn alone(&self) -> Option<Point> {
         let fit = self.fit.as_ref()?;
         let workers = (fit.saturation() / 2.0).min(1.0);
-        Some(Point::new(workers, workers * fit.worker_rate(), Bound::Exact).weighing(HEARSAY))
+        Some(Point::new(workers, workers * fit.worker_rate(), Bound::Exact).weighing(HEARSAY).derived())
     }
 
     /// Makes room for the next measurement.

@@ -48,6 +48,8 @@ pub(super) struct Point {
     pub(super) rate: f64,
     pub(super) doubt: f64,
     weight: f64,
+    /// Whether it was derived from what others told, and so many have not run.
+    pub(super) derived: bool,
     /// What each hypothesis says of so many workers.
     bends: Vec<f64>,
 }
@@ -57,12 +59,17 @@ impl Point {
     pub(super) fn new(workers: f64, rate: f64, bound: Bound) -> Self {
         let workers = workers.max(LEAST_WORKERS);
         let bends = curves().iter().map(|curve| curve.bend(workers)).collect();
-        Self { workers, bound, age: 0, rate: rate.ln(), doubt: 0.0, weight: 1.0, bends }
+        Self { workers, bound, age: 0, rate: rate.ln(), doubt: 0.0, weight: 1.0, derived: false, bends }
     }
 
     /// The same, counting as a part of a measurement.
     pub(super) fn weighing(self, weight: f64) -> Self {
         Self { weight, ..self }
+    }
+
+    /// The same, derived from others.
+    pub(super) fn derived(self) -> Self {
+        Self { derived: true, ..self }
     }
 
     /// The same, of a rate that is higher by so much and may be off by as much to either side, in logarithms.
@@ -73,7 +80,7 @@ impl Point {
     /// The same measurement of a stage that had this part of the workers.
     pub(super) fn scaled(&self, part: f64, bound: Bound) -> Self {
         let scaled = Self::new(part * self.workers, 1.0, bound);
-        Self { age: self.age, rate: self.rate, doubt: self.doubt, weight: self.weight, ..scaled }
+        Self { age: self.age, rate: self.rate, doubt: self.doubt, weight: self.weight, derived: self.derived, ..scaled }
     }
 
     fn weighed(&self, noise: f64) -> Weight {

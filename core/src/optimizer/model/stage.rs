@@ -13,8 +13,8 @@ use crate::report::human_rate;
 mod tests;
 
 /// Most that the number of workers grows by in one decision, as the guard has it; and most where so much was lost that they may fill the
-/// path already: far more of them cost much then. Most that it shrinks by, and below the fewest that were
-/// tried unless much is lost: too few cost more than too many.
+/// path already: far more of them cost much then. Most that it shrinks by, and most that it goes below the fewest that were tried, unless
+/// much is lost: too few cost more than too many.
 const BOUND: u16 = 4;
 const LOSSY_BOUND: u16 = 2;
 const SHRINKING: u16 = 3;
@@ -36,7 +36,7 @@ const GROWING: f64 = 1.05;
 /// Numbers of workers up to this factor apart tell about the same.
 const ALIKE: f64 = 1.5;
 
-/// The rate of before as a multiple of the present one, from which on it is less.
+/// The rate of before as a multiple of the present one, from which on it is less by more than chance.
 const FELL: f64 = 1.1;
 
 /// What is left of the workers of a stage that has only ever waited.

@@ -66,6 +66,10 @@ impl FrameSink for Direct {
         None
     }
 
+    fn is_sending(&self) -> bool {
+        false
+    }
+
     /// What is being written is written to its end: a store ends its waiting by itself.
     fn breaker(&self) -> Breaker {
         let broken = Arc::clone(&self.broken);

@@ -18,8 +18,9 @@ use crate::protocol::message::{FileHeader, ItemKind};
 /// An idle stream says that it lives this often.
 const PING_EVERY: Duration = Duration::from_secs(20);
 
-/// A stream that leaves looks this often whether what it sent has arrived.
+/// A stream that leaves looks this often whether what it sent has arrived, for so long.
 const DRAINED_EVERY: Duration = Duration::from_millis(10);
+const DRAINED_WITHIN: Duration = Duration::from_secs(10);
 
 /// How many files a stream remembers having opened; forgetting one only costs a second `Open`.
 const OPENED_KEPT: usize = 4096;
@@ -184,10 +185,11 @@ impl Stream<'_> {
     }
 
     /// Waits until what was sent has arrived: as long as the system still sends it, there is one stream more than is asked for, and what
-    /// arrives is of all of them.
+    /// arrives is of all of them. A stream whose path has died is not waited for long.
     fn drain(&self) {
-        let shared = self.shared;
-        while shared.outstanding.is_waiting(self.number) && !shared.complete.load(Ordering::Relaxed) {
+        let (shared, begun) = (self.shared, Instant::now());
+        let on_its_way = || self.sink.is_sending() && shared.outstanding.is_waiting(self.number);
+        while on_its_way() && !shared.complete.load(Ordering::Relaxed) && begun.elapsed() < DRAINED_WITHIN {
             if shared.stop.wait(DRAINED_EVERY) {
                 return;
             }
