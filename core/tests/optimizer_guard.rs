@@ -260,7 +260,7 @@ fn overruled_on_a_lossy_path(script: impl FnMut(u32) -> Decision + Send + 'stati
 fn the_loss_of_new_streams_is_no_harm_but_growth_to_and_fro_or_without_end_is() {
     let saw = |interval: u32| uniform(if interval < 5 { 8 } else { [14, 16][interval as usize % 2] });
     assert!(overruled_on_a_lossy_path(saw, 14).is_some());
-    let climb = |interval: u32| uniform((5..interval + 1).fold(8, |streams, _| streams + 3));
+    let climb = |interval: u32| uniform((5..=interval).fold(8, |streams, _| streams + 3));
     assert!(overruled_on_a_lossy_path(climb, 14).is_some());
     let probe = |interval: u32| uniform(if interval > 4 && interval.is_multiple_of(3) { 10 } else { 8 });
     assert_eq!(overruled_on_a_lossy_path(probe, 60), None);
