@@ -119,7 +119,7 @@ pub fn run(plant: &mut dyn Plant, optimizer: Box<dyn Optimizer>, settings: Setti
     let mut tuner = Tuner::start(optimizer, &settings.policy);
     tuner.narrow(&settings.member.ask(&settings.policy, None));
     let first = plant.sample().ok();
-    // Streams tell theirs only when they have sent something.
+    // There may be no stream yet that tells its own.
     let first_trip = settings.rtt.or_else(|| first.as_ref().and_then(Sample::rtt));
     let mut controller = Controller {
         plant,

@@ -36,7 +36,7 @@ const GROWING: f64 = 1.05;
 /// Numbers of workers up to this factor apart tell about the same.
 const ALIKE: f64 = 1.5;
 
-/// The rate of before as a multiple of the present one, from which on it is less by more than chance.
+/// The rate of before as a multiple of the present one, from which on that is much less.
 const FELL: f64 = 1.1;
 
 /// What is left of the workers of a stage that has only ever waited.
@@ -65,7 +65,7 @@ pub(super) struct Stage {
     /// gone.
     rate: f64,
     growing: u8,
-    /// Whether that is less than in the one before it, by more than noise.
+    /// Whether that is much less than in the one before it.
     fell: bool,
     /// The share that the last interval lost; 0 where the system does not tell.
     lost: f64,
