@@ -18,6 +18,10 @@ NEXTFLOW := $(shell find plugins/nextflow -path '*/src/*' -type f 2>/dev/null) p
 SNAKEMAKE := $(shell find plugins/snakemake -name '*.py' -o -name pyproject.toml -o -name README.md 2>/dev/null)
 # Each call of mypy takes files of one folder, because `conftest` exists in more than one.
 MYPY := $(BIN)/mypy --strict
+# What pip installs. A registry that breaks off in the middle of a large file is asked again after a pause.
+install = for after in "sleep 20" "sleep 120" false; do $(BIN)/python -m pip install --quiet $(1) && break || $$after; done
+# In a variable, for a comma would part the words of a call.
+EXTRAS := dev,train
 NEW_ENOUGH := $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 
 .PHONY: build demo endpoints flight-clients nextflow test test-snakemake-older test-long bench bench-full docs fmt lint clean
@@ -33,21 +37,21 @@ target/release/edt-path: target/release/edt
 $(VENV)/.made:
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 10), "edt needs Python 3.10 or newer"'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(call install,--upgrade pip)
 	@touch $@
 
 $(VENV)/.simulator: $(VENV)/.made $(SIMULATOR)
-	$(BIN)/python -m pip install --quiet './simulator[dev]'
+	$(call install,'./simulator[dev]')
 	@touch $@
 
 # pip builds in place, so the wheel shares the compiled dependencies of the command line. The simulator comes first: training needs it.
 $(VENV)/.package: $(VENV)/.simulator $(RUST) $(PACKAGE)
-	$(BIN)/python -m pip install --quiet '.[dev,train]'
+	$(call install,'.[$(EXTRAS)]')
 	@touch $@
 
 # Snakemake 9 needs Python 3.11.
 $(VENV)/.snakemake: $(VENV)/.package $(SNAKEMAKE)
-	if $(NEW_ENOUGH); then $(BIN)/python -m pip install --quiet './plugins/snakemake[dev]'; fi
+	if $(NEW_ENOUGH); then $(call install,'./plugins/snakemake[dev]'); fi
 	@touch $@
 
 # The servers that tests of other services' endpoints run against.

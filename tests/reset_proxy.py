@@ -21,6 +21,8 @@ class ResetProxy:
         self.left = resets
         self.done = 0
         self.connections = 0
+        self.carried = 0
+        """Bytes that went either way."""
         self.after_bytes = after_bytes
         self.lock = threading.Lock()
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -99,6 +101,8 @@ class ResetProxy:
                     return False
                 for key, _ in selector.select(0.2):
                     moved = move(key.data, other[key.data])
+                    with self.lock:
+                        self.carried += moved
                     if moved == 0:
                         selector.unregister(key.data)
                     if allowed is not None:

@@ -32,10 +32,10 @@ FIXED = {"light": (4, 6, 8, 10, 12, 16), "medium": (8, 12, 16, 20, 24, 32), "hea
 """Constants around the best by Falcon's utility: as many as fill the path, 17 beside 8 others, 27 beside 32."""
 FIXED_QUICK = {"light": (4, 8, 16), "medium": (8, 16, 24)}
 SEARCHING = (
-    *("auto", "falcon", "falcon-printed", "falcon-mp", "hill-climb", "binary", "bayes", "marlin"),
+    *("auto", "model", "falcon", "falcon-printed", "falcon-mp", "hill-climb", "binary", "bayes", "marlin"),
     *("nelder-mead", "pcp", "single-chunk", "promc", "globus", "generalist"),
 )
-LEARNING = ("harp", "harp-once", "asm", "ann", "ann-once", "model")
+LEARNING = ("harp", "harp-once", "asm", "ann", "ann-once")
 """Those that learn from the transfers that were made before on the same path."""
 SECONDS = (4.0, 15.0)
 """How long a copy takes, in a quick run and in a full one."""
@@ -63,7 +63,7 @@ class Run:
 
 CHANGING = tuple(Run(name, ("--optimizer", name)) for name in ("harp", "harp-once", "auto"))
 """What is run while the load changes from light to more."""
-CHANGING_S = (24.0, 32.0)
+CHANGING_S = (34.0, 44.0)
 """How long such a copy would take without others, at least, in a quick run and in a full one.
 
 HARP samples only where 15 s are left. Then others take half a minute to get their share, and four estimates 12 s.
@@ -222,7 +222,10 @@ class Track:
             print(f"  asm: nothing learnt, {str(error).strip().splitlines()[-1]}", flush=True)
 
     def environment(self, history: str) -> dict[str, str]:
-        """What edt is given: a place of its own for history and knowledge, and what the history keeps of a copy."""
+        """What edt is given: a place of its own for history and knowledge, and what the history keeps of a copy.
+
+        With `off`, `auto` and `model` begin without it, too.
+        """
         return {**self.place.environment, "EDT_DATA_DIR": str(self.folder / "data"), "EDT_HISTORY": history}
 
     def data(self, seconds: float) -> Data:
@@ -360,7 +363,7 @@ def notes() -> list[str]:
         "optimizer's, as it does where three intervals in a row bring less than 80 % of the best utility seen, or "
         "where the throughput collapses: what the optimizer does by itself is not seen there. `seconds`: how long the "
         "copy took.",
-        f"`ann`, `ann-once`, `asm`, `harp`, `harp-once` and `model` know {experience.count()} transfers with "
+        f"`ann`, `ann-once`, `asm`, `harp` and `harp-once` know {experience.count()} transfers with "
         f"constants, made before under {' and '.join(experience.LOADS)} traffic, whose records were set a day apart: "
         "HARP and ASM tell loads by time. ProMC takes all streams that it is allowed: 10, as in its papers; the others "
         "are allowed 64. Trained agents (`edt`, `automdt`, `drl`) are measured by `agents`.",

@@ -120,16 +120,17 @@ impl Transfer {
     pub fn start(self) -> Result<TransferHandle> {
         self.options.validate()?;
         let limits = Limits::read(&self.options.host)?.filter(|_| self.options.run == RunMode::Copy);
+        let beginning = self.beginning();
         let learned = match self.optimizer {
             Some(_) => Learned::default(),
-            None => Learned::read(&self.options, &self.sources, &self.destination)?,
+            None => Learned::read(&self.options, &self.sources, &self.destination, beginning.as_ref())?,
         };
         crate::limits::raise_open_files();
         if let Some(job) = crate::store::remote::added::job(&self.sources, &self.destination, &self.options)? {
             if self.options.files.is_some() {
                 return Err(Error::new(ErrorKind::Unsupported, "files can be chosen of a directory, and not of a table"));
             }
-            return self.start_job(job, learned, limits);
+            return self.start_job(job, learned, beginning, limits);
         }
         let (events, receiver) = EventSender::channel();
         let (work, target, peer) = self.open()?;
@@ -140,7 +141,7 @@ impl Transfer {
         let policy = policy(&self.options, &work, allowed);
         let trip = peer.as_ref().map_or(work.contact / 2, |peer| peer.rtt);
         let rtt = (peer.is_some() || !trip.is_zero()).then_some(trip);
-        let beginning = self.beginning().map(|beginning| beginning.over(rtt, peer.as_ref().and_then(|peer| peer.local)));
+        let beginning = beginning.map(|beginning| beginning.over(rtt, peer.as_ref().and_then(|peer| peer.local)));
         let optimizer = match self.optimizer {
             Some(own) => own,
             None => learned.optimizer(&self.options, work.first_streams, rtt)?,
@@ -167,7 +168,13 @@ impl Transfer {
     }
 
     /// Starts what a service carries out in its own way.
-    fn start_job(self, job: Box<dyn Job>, learned: Learned, limits: Option<Limits>) -> Result<TransferHandle> {
+    fn start_job(
+        self,
+        job: Box<dyn Job>,
+        learned: Learned,
+        beginning: Option<Beginning>,
+        limits: Option<Limits>,
+    ) -> Result<TransferHandle> {
         let (events, receiver) = EventSender::channel();
         let manifest = Manifest::create(self.options.manifest.as_deref())?;
         let account = Arc::new(Account::new(events.clone(), manifest));
@@ -175,7 +182,6 @@ impl Transfer {
         let parts = u16::try_from(job.parts().max(1)).unwrap_or(u16::MAX);
         let policy = Policy::new(self.options.policy, self.options.max_streams.get().min(parts));
         let first = self.first_streams(true, None);
-        let beginning = self.beginning();
         let optimizer = match self.optimizer {
             Some(own) => own,
             None => learned.optimizer(&self.options, first, None)?,
@@ -302,6 +308,7 @@ impl Transfer {
             _ if options.policy == PolicyName::Fixed => FirstStreams::always(options.concurrency),
             (None, "auto") if services => FirstStreams::AUTO_REQUESTS,
             (None, "auto") => FirstStreams::AUTO.for_work(work, haste(options)),
+            (None, "model") => FirstStreams::AUTO,
             (None, "fixed") => FirstStreams::always(options.concurrency),
             _ => FirstStreams::always(1),
         };

@@ -209,6 +209,13 @@ pub(crate) extern "system" fn Java_io_edt_nf_Native_finish<'a>(
     .resolve::<Throw>()
 }
 
+/// `void panic()` of the class `Panics`, which the tests of the plugin have: for them to see what becomes of a panic.
+#[cfg(debug_assertions)]
+#[unsafe(no_mangle)]
+pub(crate) extern "system" fn Java_io_edt_nf_Panics_panic<'a>(mut env: EnvUnowned<'a>, _: JClass<'a>) {
+    env.with_env(|_| -> Result<()> { panic!("on purpose") }).resolve::<Throw>();
+}
+
 fn bytes(env: &mut Env<'_>, array: &JByteArray<'_>) -> Result<Vec<u8>> {
     Ok(env.convert_byte_array(array)?)
 }

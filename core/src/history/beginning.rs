@@ -79,9 +79,15 @@ impl Beginning {
         })
     }
 
-    /// Adds the round trip time of the path, and the address of this side of it.
+    /// Adds the round trip time of the path, and the address of this side of it, which are known once it is connected.
     pub(crate) fn over(self, rtt: Option<Duration>, local: Option<IpAddr>) -> Self {
         Self { rtt, local, ..self }
+    }
+
+    /// Whether it goes over a network, from storage to storage: other transfers tell nothing of one within this machine.
+    pub(super) fn has_path(&self) -> bool {
+        let no_storage = self.source == MADE_UP || self.destination == DISCARDED;
+        !no_storage && (self.source.as_str(), self.destination.as_str()) != ("local", "local")
     }
 
     /// Looks up what is known of the path; takes a moment.

@@ -230,7 +230,7 @@ fn is_busy(error: &rusqlite::Error) -> bool {
 
 /// Whether a file lies on a file system that several machines share.
 #[cfg(target_os = "linux")]
-fn is_networked(path: &Path) -> bool {
+pub(super) fn is_networked(path: &Path) -> bool {
     // NFS, SMB (three kinds), AFS, Ceph, Lustre, GPFS, BeeGFS, 9P, OrangeFS, and whatever runs over FUSE [statfs(2)].
     const KINDS: [u32; 12] = [
         0x6969,
@@ -254,7 +254,7 @@ fn is_networked(path: &Path) -> bool {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn is_networked(_: &Path) -> bool {
+pub(super) fn is_networked(_: &Path) -> bool {
     false
 }
 

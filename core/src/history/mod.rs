@@ -14,6 +14,7 @@ mod read_only;
 mod recording;
 mod retention;
 mod schema;
+mod settled;
 mod shares;
 mod stretches;
 #[cfg(test)]
@@ -35,10 +36,11 @@ pub use database::History;
 pub use import::{Import, Imported};
 pub(crate) use kept::KeptFile;
 pub use past::Past;
-pub use pasts::{pasts, pasts_between};
+pub use pasts::pasts;
 pub use recording::Recorder;
 pub(crate) use recording::{End, Ending, Judged, Recording};
 pub use retention::{Prune, Pruned};
+pub(crate) use settled::{Recollection, Settled};
 
 /// The directory of edt's data: `EDT_DATA_DIR`, or `edt` in the user's data directory. It may not exist yet.
 pub fn data_directory() -> Result<PathBuf> {

@@ -42,27 +42,10 @@ FROM imported";
 /// The past transfers of this user: those between the machines of two endpoints first, each part oldest first. Reading them takes no longer
 /// than a moment; what there was no time for is left out, the oldest first.
 pub fn pasts(source: &Endpoint, destination: &Endpoint) -> Result<Vec<Past>> {
-    read(source, destination, Others::Too)
-}
-
-/// The latest past transfers of this user between the machines of two endpoints, oldest first: what a transfer that begins at once can wait
-/// for.
-pub fn pasts_between(source: &Endpoint, destination: &Endpoint) -> Result<Vec<Past>> {
-    read(source, destination, Others::LeftOut)
-}
-
-/// Whether transfers between other machines are read too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Others {
-    Too,
-    LeftOut,
-}
-
-fn read(source: &Endpoint, destination: &Endpoint, others: Others) -> Result<Vec<Past>> {
     let (source, destination) = (place(source)?, place(destination)?);
-    let effort = if others == Others::Too { Effort::of_a_moment() } else { Effort::of_a_glance() };
+    let effort = Effort::of_a_moment();
     match History::open_to_read_within(effort.time)? {
-        Some(history) => history.pasts_within(&source, &destination, others, effort.begun()),
+        Some(history) => history.pasts_within(&source, &destination, effort.begun()),
         None => Ok(Vec::new()),
     }
 }
@@ -86,10 +69,6 @@ impl Effort {
         Self::of(60_000, 5000, 400_000, Duration::from_secs(1))
     }
 
-    fn of_a_glance() -> Self {
-        Self::of(50, 200, 4000, Duration::from_millis(50))
-    }
-
     pub(super) fn of(pasts: usize, transfers: usize, intervals: usize, time: Duration) -> Self {
         Self { pasts, transfers, intervals, time, until: Instant::now() + time }
     }
@@ -108,14 +87,14 @@ impl History {
     /// Past transfers: those between two machines first, each part oldest first. Where there are very many, those of other machines and
     /// the oldest are left out.
     pub fn pasts(&self, source: &str, destination: &str) -> Result<Vec<Past>> {
-        self.pasts_within(source, destination, Others::Too, Effort::of_a_moment())
+        self.pasts_within(source, destination, Effort::of_a_moment())
     }
 
-    pub(super) fn pasts_within(&self, source: &str, destination: &str, others: Others, mut effort: Effort) -> Result<Vec<Past>> {
+    pub(super) fn pasts_within(&self, source: &str, destination: &str, mut effort: Effort) -> Result<Vec<Past>> {
         let pair = (source, destination);
         let mut pasts = self.newest_pasts(pair, OF_PAIR, &mut effort).map_err(|cause| self.unread(&cause))?;
         let of_pair = pasts.len();
-        if others == Others::Too && of_pair < effort.pasts {
+        if of_pair < effort.pasts {
             pasts.extend(self.newest_pasts(pair, OF_OTHERS, &mut effort).map_err(|cause| self.unread(&cause))?);
         }
         pasts.truncate(effort.pasts);
@@ -267,7 +246,7 @@ mod tests {
             record(&path, host, 10);
         }
         let found = |effort| {
-            let pasts = history.pasts_within("local", "dtn_7632", Others::Too, effort).unwrap();
+            let pasts = history.pasts_within("local", "dtn_7632", effort).unwrap();
             pasts.into_iter().map(|past| past.destination).collect::<Vec<_>>()
         };
         let ample = Duration::from_mins(10);
@@ -277,15 +256,12 @@ mod tests {
         assert_eq!(found(effort(1000, ample)), ["dtn_7632", "old_7632", "new_7632"]);
         assert_eq!(found(effort(15, ample)), ["dtn_7632", "new_7632"]);
         assert_eq!(found(effort(10, ample)), ["dtn_7632"]);
-        let between = |host| history.pasts_within("local", host, Others::LeftOut, effort(1000, ample)).unwrap();
-        assert!(between("dtn_7632").iter().all(|past| past.destination == "dtn_7632") && !between("dtn_7632").is_empty());
-        assert!(between("never_7632").is_empty());
         // The newest of each part is read, however late it is.
         assert_eq!(found(effort(1000, Duration::ZERO)), ["dtn_7632", "new_7632"]);
         let log = "start_s,source,destination,files,bytes,concurrency,throughput_bytes_per_s\n1,local,dtn_7632,5,500,2,1e6\n";
         let many = format!("{log}{}", "2,a,b,1,9,2,1e6\n".repeat(500));
         history.import_from(many.as_bytes(), "log", "log").unwrap();
-        assert_eq!(history.pasts_within("local", "dtn_7632", Others::Too, effort(1000, Duration::ZERO)).unwrap().len(), 4);
+        assert_eq!(history.pasts_within("local", "dtn_7632", effort(1000, Duration::ZERO)).unwrap().len(), 4);
         assert_eq!(history.pasts("local", "dtn_7632").unwrap().len(), 504);
     }
 }

@@ -1,14 +1,15 @@
 //! The history where it cannot be written: in a home that is mounted to be read, or among another user's files.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::History;
-use super::database::{Held, explained, known, unopened};
-use super::schema::VIEWS;
+use super::database::{Held, explained, is_networked, known, unopened};
+use super::schema::{MIGRATIONS, VIEWS};
 use crate::error::{Error, ErrorKind, Result};
 
 impl History {
@@ -25,6 +26,34 @@ impl History {
         show(&connection, version).map_err(|cause| explained(unopened(path), &cause, path))?;
         Ok(Self::of(connection, path, held))
     }
+
+    /// Opens a file of past transfers for a short look beside others that use it, if its tables are of today's version: no file is made,
+    /// and nothing is moved from one to the other.
+    pub(super) fn open_to_glance(path: &Path, patience: Duration) -> Result<Self> {
+        let held = Held::take(path)?;
+        let opened = glancing(path, patience).and_then(|connection| version(&connection).map(|version| (connection, version)));
+        match opened.map_err(|cause| explained(unopened(path), &cause, path))? {
+            (connection, version) if version == MIGRATIONS.len() => Ok(Self::of(connection, path, held)),
+            _ => Err(Error::new(ErrorKind::Unsupported, unopened(path)).with_cause("its tables are of another version")),
+        }
+    }
+}
+
+/// A connection that leaves the files as they are, but for the memory that processes share.
+fn glancing(path: &Path, patience: Duration) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    // Beside the file itself, where links lead.
+    let is_there = |ending| path.canonicalize().is_ok_and(|path| beside(&path, ending).exists());
+    let with_locks = is_networked(path) || is_there("-journal");
+    let connection = match (with_locks, is_there("-wal"), is_there("-shm")) {
+        (true, false, _) | (false, true, true) => Connection::open_with_flags(path, flags)?,
+        // Whoever reads with locks makes a log where there is none. Without one all is in the database, and nobody writes there soon.
+        (false, false, _) => Connection::open_with_flags(unchanging(path), flags | OpenFlags::SQLITE_OPEN_URI)?,
+        (true, true, _) | (false, true, false) => return Err(rusqlite::Error::InvalidPath(path.to_owned())),
+    };
+    connection.busy_timeout(patience)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    Ok(connection)
 }
 
 /// A connection, and the version of the tables.
@@ -52,9 +81,14 @@ fn cannot_open(error: &rusqlite::Error) -> bool {
 
 /// Whether changes are in the log that are not in the database yet.
 fn has_log(path: &Path) -> bool {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    Path::new(&log).metadata().is_ok_and(|log| log.is_file() && log.len() > 0)
+    beside(path, "-wal").metadata().is_ok_and(|log| log.is_file() && log.len() > 0)
+}
+
+/// The file beside the database with this ending [SQLite, Write-Ahead Logging, section 2].
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
 }
 
 /// The URI of a database that nobody changes [SQLite, Uniform Resource Identifiers, section 3.1].
@@ -71,7 +105,6 @@ fn show(connection: &Connection, version: usize) -> rusqlite::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::super::database::{PATIENCE, migrate};
-    use super::super::schema::MIGRATIONS;
     use super::super::testing::{column, record};
     use super::super::{Cell, Table};
     use super::*;

@@ -8,9 +8,6 @@
 use std::time::Duration;
 
 use super::setting::whole;
-use super::{Decision, Observation, Optimizer, Policy, utility};
-use crate::error::Result;
-use crate::report::{human_bytes, human_count};
 
 /// The round trip times from which a path counts as long, and as very long.
 const LONG_TRIPS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
@@ -26,7 +23,11 @@ const MOST: u16 = 48;
 const MANY: u64 = 8;
 
 /// Bytes of the first window of a stream: ten segments of an Ethernet frame [RFC 6928].
-const FIRST_WINDOW: f64 = 14_480.0;
+pub(super) const FIRST_WINDOW: f64 = 14_480.0;
+
+/// How many times fewer and more than usual there may be where earlier transfers settled at so many: few may have been the share that others
+/// of the host had left, and are slow to grow.
+const BOUNDS: (u16, u16) = (2, 4);
 
 /// Bytes per second that a long path is taken to carry: the first windows of all streams together are no more than it has under way.
 const LEAST_RATE: f64 = 12.5e6;
@@ -76,7 +77,7 @@ pub struct FirstStreams {
     /// Over a short, a long and a very long path.
     usual: [u16; 3],
     most: u16,
-    work: Option<Extent>,
+    pub(super) work: Option<Extent>,
     haste: Haste,
 }
 
@@ -91,7 +92,7 @@ pub enum Haste {
 
 /// The streams for the work, beside the usual ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+pub(super) enum Wanted {
     Usual,
     Fewer(u16),
     More(u16),
@@ -128,6 +129,12 @@ impl FirstStreams {
         Self { work, haste, ..self }
     }
 
+    /// As many as usual as earlier transfers over this path settled at, as far as that is not far from usual.
+    pub(super) fn near(self, settled: u16, rtt: Duration) -> Self {
+        let usual = self.usual(rtt);
+        Self { usual: [settled.clamp(usual.div_ceil(BOUNDS.0), usual.saturating_mul(BOUNDS.1)); 3], ..self }
+    }
+
     /// How many over a path of this round trip time.
     pub fn over(self, rtt: Duration) -> u16 {
         match self.wanted(rtt) {
@@ -136,11 +143,11 @@ impl FirstStreams {
         }
     }
 
-    fn usual(self, rtt: Duration) -> u16 {
+    pub(super) fn usual(self, rtt: Duration) -> u16 {
         self.usual[LONG_TRIPS.iter().filter(|trip| rtt >= **trip).count()].min(self.most)
     }
 
-    fn wanted(self, rtt: Duration) -> Wanted {
+    pub(super) fn wanted(self, rtt: Duration) -> Wanted {
         let usual = self.usual(rtt);
         let Some(work) = self.work else { return Wanted::Usual };
         let hastened = if self.haste == Haste::Allowed { work.hastened().min(filling(rtt)).min(self.most) } else { 0 };
@@ -157,76 +164,9 @@ fn filling(rtt: Duration) -> u16 {
     whole((LEAST_RATE * rtt.as_secs_f64() / FIRST_WINDOW).floor())
 }
 
-/// An optimizer whose first decision is fitted to the work. All others are its own.
-pub(crate) struct Fitted {
-    inner: Box<dyn Optimizer>,
-    first: FirstStreams,
-    rtt: Duration,
-    /// Whether a session has begun: in a further one what is left is not known.
-    begun: bool,
-    /// Whether it has begun with more streams than usual, and nothing was observed yet.
-    hastened: bool,
-}
-
-impl Fitted {
-    /// `inner` begins with its own number unless `first` knows of a reason for fewer or more.
-    pub(crate) fn new(inner: Box<dyn Optimizer>, first: FirstStreams, rtt: Duration) -> Self {
-        Self { inner, first, rtt, begun: false, hastened: false }
-    }
-
-    /// Whether the streams have less under way than their first windows: so many have not grown sooner, they only are in each other's way.
-    /// Where a rate of the host held them back, that says nothing of their number.
-    fn is_crowded(&self, observation: &Observation) -> bool {
-        let under_way = utility::arrived(observation) * self.rtt.as_secs_f64();
-        !observation.held_back && under_way < FIRST_WINDOW * f64::from(observation.applied.concurrency.network)
-    }
-
-    fn reason(&self, streams: u16) -> String {
-        let begin = format!("start: {}", human_count(u64::from(streams), "stream"));
-        let Some(work) = self.first.work else { return begin };
-        let all = format!("{begin} for {} of {}", human_count(work.items, "item"), human_bytes(work.bytes));
-        if self.hastened { format!("{all}: many grow sooner over {} ms", self.rtt.as_millis()) } else { all }
-    }
-}
-
-impl Optimizer for Fitted {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn start(&mut self, policy: &Policy) -> Decision {
-        let own = self.inner.start(policy);
-        let wanted = self.first.wanted(self.rtt);
-        let begun = std::mem::replace(&mut self.begun, true);
-        let streams = match wanted {
-            Wanted::Usual => return own,
-            _ if begun => return own,
-            Wanted::Fewer(streams) if streams > own.concurrency.network => return own,
-            Wanted::Fewer(streams) | Wanted::More(streams) => streams.min(policy.limit.network).max(1),
-        };
-        // A limit may leave no more than usual.
-        self.hastened = streams > self.first.usual(self.rtt);
-        let concurrency = policy.limit.map(|limit| streams.min(limit.max(1)));
-        Decision { concurrency, reason: self.reason(streams), ..own }
-    }
-
-    fn decide(&mut self, observation: &Observation) -> Result<Decision> {
-        let (applied, limit) = (&observation.applied, observation.policy.limit);
-        let (ran, usual) = (applied.concurrency.network, self.first.usual(self.rtt).min(limit.network).max(1));
-        if !std::mem::take(&mut self.hastened) || ran <= usual || !self.is_crowded(observation) {
-            return self.inner.decide(observation);
-        }
-        let concurrency = limit.map(|limit| usual.min(limit.max(1)));
-        let reason = format!("{ran} streams have less under way than their first windows: going on with {usual}");
-        Ok(Decision { concurrency, reason, ..applied.clone() })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::optimizer::model::Model;
-    use crate::optimizer::{PerStage, PolicyName, Setup};
 
     const LONG: Duration = Duration::from_millis(67);
 
@@ -238,25 +178,26 @@ mod tests {
         FirstStreams::AUTO.at_most(64).for_work(Some(work), Haste::Allowed).over(Duration::from_millis(rtt_ms))
     }
 
-    fn fair() -> Policy {
-        Policy::new(PolicyName::Fair, 64)
-    }
-
-    fn model(first: u16) -> Model {
-        Model::starting_at(first, &Setup { rtt: Some(LONG), ..Setup::of_a_test() })
-    }
-
-    fn fitted(work: Extent) -> Fitted {
-        let first = FirstStreams::AUTO.at_most(64).for_work(Some(work), Haste::Allowed);
-        Fitted::new(Box::new(model(first.over(LONG))), first, LONG)
-    }
-
     #[test]
     fn the_usual_number_grows_with_the_round_trip_time() {
         let over = |rtt_ms| FirstStreams::AUTO.over(Duration::from_millis(rtt_ms));
         assert_eq!([0, 4, 5, 99, 100, 300].map(over), [4, 4, 8, 8, 12, 12]);
         assert_eq!(FirstStreams::AUTO_REQUESTS.at_most(40).over(Duration::from_secs(1)), 40);
         assert_eq!(FirstStreams::always(0).over(LONG), 0);
+    }
+
+    #[test]
+    fn what_earlier_transfers_settled_at_is_usual_within_bounds_and_little_work_has_no_more() {
+        let first = FirstStreams::AUTO.at_most(40);
+        let near = |settled, rtt_ms| {
+            let rtt = Duration::from_millis(rtt_ms);
+            first.near(settled, rtt).over(rtt)
+        };
+        assert_eq!([1, 2, 12, 32, 100].map(|settled| near(settled, 67)), [4, 4, 12, 32, 32]);
+        assert_eq!([near(1, 0), near(100, 0), near(100, 100)], [2, 16, 40]);
+        let little = first.for_work(Some(work(1, 5 << 20)), Haste::Allowed).near(12, LONG);
+        let many = first.for_work(Some(work(863, 500_000_000)), Haste::Allowed).near(12, LONG);
+        assert_eq!([little.over(LONG), many.over(LONG)], [5, 40]);
     }
 
     #[test]
@@ -297,66 +238,5 @@ mod tests {
         assert_eq!([over(short), over(short.at_most(20))], [48, 20]);
         assert_eq!(over(first.for_work(Some(work(863, 500_000_000)), Haste::Never)), 8);
         assert_eq!(over(first.for_work(Some(work(1, 100)), Haste::Never)), 1);
-    }
-
-    #[test]
-    fn the_first_decision_fits_the_work_and_says_why() {
-        let one = fitted(work(1, 3_000_000)).start(&fair());
-        assert_eq!(one.concurrency, PerStage::all(1));
-        assert_eq!(one.reason, "start: 1 stream for 1 item of 3.0 MB");
-        let many = fitted(work(863, 500_000_000)).start(&fair());
-        assert_eq!(many.concurrency, PerStage::all(48));
-        assert_eq!(many.reason, "start: 48 streams for 863 items of 500 MB: many grow sooner over 67 ms");
-        let narrow = fitted(work(863, 500_000_000)).start(&Policy::new(PolicyName::Fair, 6));
-        assert_eq!((narrow.concurrency, narrow.reason.as_str()), (PerStage::all(6), "start: 6 streams for 863 items of 500 MB"));
-        let usual = fitted(work(863, 50 << 30)).start(&fair());
-        assert_eq!(usual, model(8).start(&fair()));
-    }
-
-    #[test]
-    fn from_the_first_observation_on_the_number_is_the_optimizers() {
-        let mut fitted = fitted(work(863, 500_000_000));
-        let mut decision = fitted.start(&fair());
-        let mut trace = Vec::new();
-        for _ in 0..12 {
-            // Twelve streams fill the path of 1 Gbit/s.
-            let rate = 10e6 * f64::from(decision.concurrency.network.min(12));
-            decision = fitted.decide(&Observation::of_a_test(decision, rate, 64)).unwrap();
-            trace.push(decision.concurrency.network);
-        }
-        assert!((12..=48).contains(&trace[0]), "{trace:?}");
-        assert!(trace[4..].iter().all(|streams| (10..=17).contains(streams)), "{trace:?}");
-    }
-
-    #[test]
-    fn many_streams_on_a_path_that_few_fill_are_taken_back_at_once() {
-        let mut fitted = fitted(work(863, 500_000_000));
-        let first = fitted.start(&fair());
-        // 20 Mbit/s: 167 kB are under way in 67 ms, a fourth of 48 first windows.
-        let second = fitted.decide(&Observation::of_a_test(first, 2.5e6, 64)).unwrap();
-        assert_eq!(second.concurrency, PerStage::all(8));
-        assert_eq!(second.reason, "48 streams have less under way than their first windows: going on with 8");
-        let third = fitted.decide(&Observation::of_a_test(second, 2.5e6, 64)).unwrap();
-        assert!((1..=16).contains(&third.concurrency.network), "{}", third.reason);
-    }
-
-    #[test]
-    fn a_slow_first_interval_takes_nothing_back_where_a_rate_held_it_or_few_streams_ran() {
-        let slow = |held_back: bool, ran: u16| {
-            let mut fitted = fitted(work(863, 500_000_000));
-            let first = fitted.start(&fair());
-            let applied = Decision { concurrency: PerStage::all(ran), ..first };
-            let reason = fitted.decide(&Observation { held_back, ..Observation::of_a_test(applied, 1e5, 64) }).unwrap().reason;
-            reason.contains("first windows")
-        };
-        assert_eq!([slow(false, 48), slow(true, 48), slow(false, 6), slow(false, 8)], [true, false, false, false]);
-    }
-
-    #[test]
-    fn one_stream_is_not_the_last_word() {
-        let mut fitted = fitted(work(1, 4 << 20));
-        let first = fitted.start(&fair());
-        let next = fitted.decide(&Observation::of_a_test(first, 1e5, 64)).unwrap();
-        assert!((2..=4).contains(&next.concurrency.network), "{}", next.reason);
     }
 }

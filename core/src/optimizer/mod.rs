@@ -12,6 +12,7 @@ pub mod explore;
 pub mod falcon;
 pub mod falcon_mp;
 mod first;
+mod fitted;
 pub mod fixed;
 pub mod generalist;
 pub mod globus;
@@ -21,6 +22,7 @@ mod heuristic;
 pub mod hill_climb;
 mod listed;
 pub mod marlin;
+mod memory;
 pub mod model;
 pub mod nelder_mead;
 pub mod network;
@@ -34,8 +36,8 @@ mod testing;
 pub mod utility;
 
 pub use agent::Sampling;
-pub(crate) use first::Fitted;
 pub use first::{Extent, FirstStreams, Haste};
+pub(crate) use fitted::Fitted;
 pub(crate) use listed::exponent;
 pub use listed::{Listed, SizeClass, SizeShare};
 
@@ -46,7 +48,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::Past;
 
-/// The names that `--optimizer` takes. `auto` is `model`, whose beginning is fitted to the work and not to the past.
+/// The names that `--optimizer` takes. `auto` is `model`, whose beginning is fitted to the work.
 pub const NAMES: [&str; 24] = [
     "auto",
     "fixed",
@@ -256,7 +258,7 @@ impl Policy {
 /// What an optimizer is made from.
 #[derive(Debug, Clone, Copy)]
 pub struct Setup<'a> {
-    /// What `fixed` keeps and `auto` begins around.
+    /// What `fixed` keeps, and `auto` and `model` begin with.
     pub streams: u16,
     /// The bytes of an agent file, for those of [`AGENTS`].
     pub agent: Option<&'a [u8]>,
@@ -264,7 +266,7 @@ pub struct Setup<'a> {
     pub sampling: Sampling,
     /// Round trip time to the other side, as measured when it was called; `None` where there is no network between.
     pub rtt: Option<Duration>,
-    /// Past transfers that `harp`, `harp-once`, `ann`, `ann-once` and `model` learn from, oldest first.
+    /// Past transfers that `harp`, `harp-once`, `ann` and `ann-once` learn from, oldest first.
     pub history: &'a [Past],
     /// The bytes of a knowledge file, for `asm`.
     pub knowledge: Option<&'a [u8]>,
@@ -283,11 +285,10 @@ pub fn by_name(name: &str, setup: &Setup<'_>) -> Result<Box<dyn Optimizer>> {
     let agent = || setup.agent.ok_or_else(|| untrained(name));
     let made: Box<dyn Optimizer> = match name {
         "fixed" => Box::new(fixed::Fixed::new(setup.streams)),
-        "auto" => Box::new(model::Model::starting_at(setup.streams, setup)),
+        "auto" | "model" => Box::new(model::Model::new(setup)),
         "falcon" => Box::new(falcon::Falcon::new()),
         "falcon-printed" => Box::new(falcon::Falcon::as_printed()),
         "falcon-mp" => Box::new(falcon_mp::FalconMp::new()),
-        "model" => Box::new(model::Model::new(setup)),
         "generalist" => Box::new(generalist::Generalist::new(setup)?),
         "marlin" => Box::new(marlin::Marlin::new()),
         "hill-climb" => Box::new(hill_climb::HillClimb::new()),

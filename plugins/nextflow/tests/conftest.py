@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 import programs
+from endpoints.servers.server import Server as OtherServer
 from harness import Edt, Server
 from pipeline import Pipeline
 
@@ -46,3 +48,19 @@ def pipeline(scratch: Path, edt: Edt) -> Pipeline:
     if why := programs.absence():
         pytest.skip(why)
     return Pipeline(scratch / "launch", edt)
+
+
+@pytest.fixture
+def serving(scratch: Path) -> Iterator[Callable[[type[OtherServer]], OtherServer]]:
+    """Starts servers of others; where one is not installed, skips the test, or fails it (`EDT_ENDPOINTS=all`)."""
+    with ExitStack() as stack:
+
+        def start(kind: type[OtherServer]) -> OtherServer:
+            if why := kind.missing():
+                message = f"{kind.name}: not installed: {why}; run `python tests/endpoints/install.py`"
+                if os.environ.get("EDT_ENDPOINTS") == "all":
+                    pytest.fail(message, pytrace=False)
+                pytest.skip(message)
+            return stack.enter_context(kind(scratch))
+
+        yield start

@@ -14,7 +14,7 @@ import programs
 from harness import Server
 from pipeline import Pipeline
 
-SOURCE = Path(__file__).resolve().parent / "java" / "io" / "edt" / "nf" / "Natives.java"
+SOURCES = Path(__file__).resolve().parent / "java" / "io" / "edt" / "nf"
 GLIBC = "7f0a00000000-7f0a00028000 r--p 00000000 08:01 42   /usr/lib/x86_64-linux-gnu/libc.so.6\n"
 MUSL = "7f0a00000000-7f0a00014000 r--p 00000000 08:01 42   /lib/ld-musl-x86_64.so.1\n"
 HERE = f"linux-{platform.machine()}"
@@ -26,7 +26,7 @@ def natives(scratch: Path) -> Callable[[Path | None], list[str]]:
     if shutil.which("javac") is None or not programs.PLUGIN.exists():
         pytest.skip("there is no compiler of Java, or the plugin is not built")
     classes = f"{programs.BUILT / 'classes'}:{scratch / 'classes'}"
-    subprocess.run(["javac", "-cp", classes, "-d", scratch / "classes", SOURCE], check=True)
+    subprocess.run(["javac", "-cp", classes, "-d", scratch / "classes", SOURCES / "Natives.java"], check=True)
     for name, text in (("glibc", GLIBC), ("musl", GLIBC.replace("libc.so.6", "libz.so.1") + MUSL)):
         (scratch / name).write_text(text)
 
@@ -53,6 +53,20 @@ def test_a_library_that_does_not_fit_is_named_each_time(
     assert f"hint: this machine is {HERE}" in first
     missing = natives(scratch / "missing.so")[-1]
     assert f"could not find the library of edt for this machine, {HERE}, at {scratch}/missing.so" in missing
+
+
+def test_a_panic_becomes_an_exception_and_ends_nothing(scratch: Path) -> None:
+    if shutil.which("javac") is None or not programs.PLUGIN.exists():
+        pytest.skip("there is no compiler of Java, or the plugin is not built")
+    classes = f"{programs.BUILT / 'classes'}:{scratch / 'classes'}"
+    subprocess.run(["javac", "-cp", classes, "-d", scratch / "classes", SOURCES / "Panics.java"], check=True)
+    (scratch / "file").write_text("12345")
+    command = ["java", "-cp", classes, "io.edt.nf.Panics", str(scratch / "file")]
+    *panics, kind = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert kind == "f"
+    if panics == 2 * ["no panic"]:
+        pytest.skip("the library was built without debug assertions, and panics for nobody")
+    assert panics == 2 * ["panic: edt panicked: on purpose (hint: report this as a bug): false"]
 
 
 def test_a_plugin_without_a_library_for_the_machine_says_so(server: Server, pipeline: Pipeline) -> None:

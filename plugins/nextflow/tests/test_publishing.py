@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from harness import Server
@@ -24,8 +25,17 @@ process replaced { publishDir 'URL/replaced', overwrite: true
 process folder { publishDir 'URL/folder', mode: 'copy', saveAs: { 'in/' + it }
     output: path 'd'
     script: "mkdir -p d/e; echo ${params.text} > d/e/a.txt; ln -s e/a.txt d/link; touch d/${params.text}" }
+process standard { publishDir 'URL/standard', mode: 'copy', overwrite: 'standard'
+    output: path 'a.txt'
+    script: "echo ${params.text} > a.txt" }
+process lenient { publishDir 'URL/lenient', mode: 'copy', overwrite: 'lenient'
+    output: path 'a.txt'
+    script: "echo ${params.text} > a.txt" }
+process deep { publishDir 'URL/deep', mode: 'copy', overwrite: 'deep'
+    output: path 'a.txt'
+    script: "echo ${params.text} > a.txt" }
 workflow {
-    copied(); moved(); kept(); replaced(); folder()
+    copied(); moved(); kept(); replaced(); folder(); standard(); lenient(); deep()
     file('URL/written.txt').text = params.text
     file('URL/written.txt').append(' more')
     file('URL/written.txt').copyTo('URL/second/copy.txt')
@@ -42,17 +52,23 @@ workflow {
 }
 """
 
+# `lenient` compares sizes alone.
+OVERWRITTEN = ("copied", "moved", "replaced", "standard", "deep")
+LEFT = ("kept", "lenient")
+COMPARED = ("copied", "kept", "standard", "lenient", "deep")
+"""What a run that changes nothing does not publish again."""
+
 
 def texts(root: Path) -> dict[str, str]:
     """The files below a directory, links followed."""
     return {str(path.relative_to(root)): path.read_text().strip() for path in root.rglob("*") if path.is_file()}
 
 
-def expected(copied: str, kept: str, folder: dict[str, str]) -> dict[str, str]:
+def expected(copied: str, left: str, folder: dict[str, str]) -> dict[str, str]:
     """What must be there."""
     return {
-        **{f"{name}/a.txt": copied for name in ("copied", "moved", "replaced")},
-        "kept/a.txt": kept,
+        **{f"{name}/a.txt": copied for name in OVERWRITTEN},
+        **{f"{name}/a.txt": left for name in LEFT},
         **{f"folder/in/d/{name}": text for name, text in folder.items()},
         "written.txt": f"{copied} more",
         "second/last.txt": f"{copied} more",
@@ -69,17 +85,17 @@ def test_outputs_are_published_as_the_mode_says(server: Server, pipeline: Pipeli
     assert (run.lines("read "), run.lines("back ")) == (["one more"], ["local"])
     folder = {"e/a.txt": "one", "link": "one", "one": ""}
     assert texts(server.root / "out") == expected("one", "one", folder)
-    # The three tasks whose files are copied keep theirs in the work directory.
+    # The tasks whose files are copied keep theirs in the work directory.
     made = sorted(path.stat().st_mtime_ns for path in pipeline.work.glob("??/*/a.txt"))
-    there = [(server.root / "out" / name / "a.txt").stat().st_mtime_ns for name in ("copied", "kept", "replaced")]
+    there = [(server.root / "out" / name / "a.txt").stat().st_mtime_ns for name in (*COMPARED, "replaced")]
     assert set(there) <= set(made)
-    assert len(made) == 3
+    assert len(made) == 6
 
     assert not list((server.root / "out").rglob(".*"))
 
-    times = {name: (server.root / "out" / name / "a.txt").stat().st_ctime_ns for name in ("copied", "kept")}
+    times = {name: (server.root / "out" / name / "a.txt").stat().st_ctime_ns for name in COMPARED}
     pipeline.run(script, "-resume")
-    assert {name: (server.root / "out" / name / "a.txt").stat().st_ctime_ns for name in ("copied", "kept")} == times
+    assert {name: (server.root / "out" / name / "a.txt").stat().st_ctime_ns for name in COMPARED} == times
 
     again = pipeline.run(script, "--text", "two")
     assert again.code == 0
@@ -101,6 +117,43 @@ workflow {{ many() }}
 
 
 def test_what_a_run_writes_about_itself_goes_there_too(server: Server, pipeline: Pipeline) -> None:
-    run = pipeline.run("process one { script: 'true' }\nworkflow { one() }", "-with-trace", server.url("out/trace.txt"))
+    names = {"trace": "trace.txt", "report": "report.html", "timeline": "timeline.html"}
+    words = [word for kind, name in names.items() for word in (f"-with-{kind}", server.url(f"out/{name}"))]
+    run = pipeline.run("process counted { script: 'true' }\nworkflow { counted() }", *words)
     assert run.submitted() == 1
-    assert "COMPLETED" in (server.root / "out" / "trace.txt").read_text()
+    written = {kind: (server.root / "out" / name).read_text() for kind, name in names.items()}
+    assert "COMPLETED" in written["trace"]
+    for kind in ("report", "timeline"):
+        assert "counted" in written[kind]
+        assert written[kind].rstrip().endswith("</html>")
+
+
+OUTPUTS = """
+nextflow.preview.output = true
+process one {
+    output: path 'a.txt'
+    script: "echo one > a.txt"
+}
+workflow {
+    main: one()
+    publish: one.out >> 'results'
+}
+output {
+    'results' {
+        mode 'copy'
+        index { path 'index.json' }
+    }
+}
+"""
+
+
+def test_outputs_of_a_workflow_are_published_with_their_index(server: Server, pipeline: Pipeline) -> None:
+    pipeline.configure(f"outputDir = '{server.url('outputs')}'")
+    pipeline.run(OUTPUTS)
+    results = server.root / "outputs" / "results"
+    assert {path.name for path in results.iterdir()} == {"a.txt", "index.json"}
+    assert (results / "a.txt").read_text() == "one\n"
+    assert json.loads((results / "index.json").read_text()) == [["a", server.url("outputs/results/a.txt")]]
+    time = (results / "a.txt").stat().st_ctime_ns
+    assert pipeline.run(OUTPUTS, "-resume").cached() == 1
+    assert (results / "a.txt").stat().st_ctime_ns == time

@@ -106,6 +106,10 @@ def test_files_directories_and_patterns_arrive_and_nothing_is_done_twice(server:
 
     again = pipeline.run(script, "-resume")
     assert (again.submitted(), again.cached(), again.staged()) == (0, 2, 0)
+    for folder in pipeline.work.glob("stage-*"):
+        shutil.rmtree(folder)
+    again = pipeline.run(script, "-resume")
+    assert (again.submitted(), again.cached(), again.staged()) == (0, 2, 6)
 
 
 def test_a_file_that_is_missing_fails_at_once_and_is_named(server: Server, pipeline: Pipeline) -> None:
@@ -139,6 +143,10 @@ def test_a_connection_that_is_reset_goes_on_where_it_was(server: Server, pipelin
     with ResetProxy(server.port, seed=1, resets=4, after_bytes=(8 * MIB, 24 * MIB)) as proxy:
         run = pipeline.run(ONE.format(url=server.url("large", port=proxy.port)))
         assert proxy.done > 0
+    (kept,) = [json.loads(line) for line in server.edt.run("history", "export", "--format", "json").out.splitlines()]
+    assert (kept["outcome"], kept["bytes_verified"], kept["retries"] > 0) == ("complete", 96 * MIB, True)
+    # Each reset loses what is in buffers and not verified yet; four times anew, all of it would go at least twice.
+    assert proxy.carried < 2 * 96 * MIB
     assert run.lines("sum ") == [digest(large)]
     assert "try 1 of 3" not in run.out
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from endpoints.servers import Moto
+from endpoints.servers.server import Server
 from pipeline import Pipeline
 
 GONE = (
@@ -33,16 +32,11 @@ attempt { file('URL/nothing').deleteDir() }
 
 
 @pytest.fixture
-def moto(scratch: Path) -> Iterator[Moto]:
+def moto(serving: Callable[[type[Server]], Server]) -> Moto:
     """S3, with nothing in it."""
-    if why := Moto.missing():
-        message = f"{why} is not installed; run `python tests/endpoints/install.py`"
-        if os.environ.get("EDT_ENDPOINTS") == "all":
-            pytest.fail(message, pytrace=False)
-        pytest.skip(message)
-    server = Moto(scratch)
-    with server:
-        yield server
+    server = serving(Moto)
+    assert isinstance(server, Moto)
+    return server
 
 
 def test_what_is_deleted_in_a_bucket_is_what_was_named(moto: Moto, pipeline: Pipeline) -> None:

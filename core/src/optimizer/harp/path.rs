@@ -18,6 +18,29 @@ pub(super) fn rtt_s(past: &Past) -> f64 {
     past.rtt_s.filter(|rtt_s| rtt_s.is_finite() && *rtt_s > 0.0).unwrap_or(0.0)
 }
 
+/// Gives each past transfer the round trip time of its path: the shortest between the same machines that its own is less than twice as long
+/// as. What is beyond that are queues, which tell of the load: with them, transfers over one path would count as of several.
+pub(super) fn without_queues(history: &mut [Past]) {
+    let mut known: HashMap<(String, String), Vec<f64>> = HashMap::new();
+    for past in &*history {
+        known.entry(machines(past)).or_default().extend(Some(rtt_s(past)).filter(|trip| *trip > 0.0));
+    }
+    for trips in known.values_mut() {
+        trips.sort_unstable_by(f64::total_cmp);
+    }
+    for past in history {
+        let own = rtt_s(past);
+        if own > 0.0 {
+            let trips = &known[&machines(past)];
+            past.rtt_s = Some(trips[trips.partition_point(|trip| *trip <= own / 2.0)]);
+        }
+    }
+}
+
+fn machines(past: &Past) -> (String, String) {
+    (past.source.clone(), past.destination.clone())
+}
+
 /// Bytes per second of the link that each past transfer went over: as it was known, or else the most that is known or was seen of any
 /// transfer between the same machines with about the same round trip time. So it is never what came of the transfer itself that tells
 /// it from others on its path.
@@ -97,6 +120,22 @@ mod tests {
         let unknown = Past { rtt_s: Some(0.04), bandwidth: None, goodput: 1e8, tcp_buffer: None, ..past() };
         let path = Path::known(&[near, old, new, unknown], 0.048);
         assert_eq!(path, Path { bandwidth: 1e9, carried: 3e8, rtt_s: 0.048, buffer: Some(8e6) });
+    }
+
+    #[test]
+    fn a_queue_is_no_part_of_a_path() {
+        let row = |destination: &str, rtt_s: Option<f64>| Past { destination: destination.to_owned(), rtt_s, ..past() };
+        let own = [Some(0.097), Some(0.067), Some(0.068), None, Some(0.2), Some(0.0)];
+        let mut history: Vec<Past> = own.map(|rtt_s| row("a", rtt_s)).to_vec();
+        history.push(row("b", Some(0.09)));
+        without_queues(&mut history);
+        let found: Vec<Option<f64>> = history.iter().map(|past| past.rtt_s).collect();
+        assert_eq!(
+            found,
+            [Some(0.067), Some(0.067), Some(0.067), None, Some(0.2), Some(0.0), Some(0.09)],
+            "the fifth went another way"
+        );
+        without_queues(&mut []);
     }
 
     #[test]

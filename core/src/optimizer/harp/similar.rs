@@ -1,7 +1,7 @@
 //! Which past transfers are like the one at hand: weighted cosine similarity [HARP §2.2.2].
 
 use super::cluster::Class;
-use super::path::{Path, bandwidths, rtt_s};
+use super::path::{Path, bandwidths, rtt_s, without_queues};
 use crate::history::Past;
 
 /// Weights of bandwidth, round trip time, bandwidth-delay product over buffer, class, file size and file count [HARP §2.2.2].
@@ -72,7 +72,8 @@ pub(super) struct Known {
 
 impl Known {
     /// Takes past transfers, oldest first.
-    pub(super) fn of(pasts: Vec<Past>) -> Self {
+    pub(super) fn of(mut pasts: Vec<Past>) -> Self {
+        without_queues(&mut pasts);
         let tasks = pasts.iter().zip(bandwidths(&pasts)).map(|(past, bandwidth)| Task::of(past, bandwidth));
         let features = tasks.map(|task| task.features()).collect();
         Self { pasts, features }

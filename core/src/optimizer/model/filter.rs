@@ -9,13 +9,8 @@ use super::fit::{Bound, Fit, Point, first_noise};
 /// Measurements that are kept; of the most frequent setting the oldest goes first.
 const WINDOW: usize = 40;
 
-/// Standard deviations, and relative distance, from which on a measurement is a surprise; fewer of them where only the history expected
-/// something else.
+/// Standard deviations, and relative distance, from which on a measurement is a surprise.
 const SURPRISE: (f64, f64) = (3.0, 0.1);
-const DOUBT: f64 = 2.0;
-
-/// Measurements after which what the history told counts as confirmed.
-const CONFIRMED: u32 = 3;
 
 /// What is known of a worker alone from before a change counts as this part of a measurement.
 const HEARSAY: f64 = 0.5;
@@ -43,8 +38,6 @@ pub(super) enum News {
     Changed,
     /// The path is what it was before its last change.
     Returned,
-    /// The path is not what the history tells.
-    Forgotten,
 }
 
 /// On which side of what was expected.
@@ -63,8 +56,6 @@ pub(super) struct Filter {
     fit: Option<Fit>,
     /// The side of the last surprise, if the last measurement was one.
     surprised: Option<Side>,
-    /// How many measurements are still to come until the history counts as confirmed.
-    unconfirmed: u32,
     /// How much tells of others on the path, 0 to 1.
     company: f64,
     /// Workers of the last measurement.
@@ -97,13 +88,6 @@ impl Filter {
         self.ran().all(|workers| workers < factor * self.fewest())
     }
 
-    /// Takes over what the history tells, at least one measurement.
-    pub(super) fn remember(&mut self, points: Vec<Point>) {
-        self.points = points;
-        self.unconfirmed = CONFIRMED;
-        self.learn();
-    }
-
     /// The same measurements of a stage that has this part of the workers.
     pub(super) fn scaled(&self, part: f64, bound: Bound) -> Self {
         let points = self.points.iter().map(|point| point.scaled(part, bound)).collect();
@@ -129,13 +113,11 @@ impl Filter {
                 let kept = self.since_change(probed.filter(|_| self.surprised.is_none()));
                 self.former = std::mem::replace(&mut self.points, kept);
             }
-            News::Forgotten => self.points = self.alone().into_iter().collect(),
         }
         self.surprised = match news {
             News::Surprise(side) => Some(side),
             _ => None,
         };
-        self.unconfirmed = if news == News::Forgotten { 0 } else { self.unconfirmed.saturating_sub(1) };
         self.points.push(new);
         self.thin();
         self.learn();
@@ -146,15 +128,10 @@ impl Filter {
         let Some(fit) = &self.fit else { return News::Expected };
         let (mean, deviation) = fit.predict(new.workers);
         let (error, deviation) = (new.rate - mean, deviation.hypot(new.doubt));
-        let limit = if self.unconfirmed > 0 { DOUBT } else { SURPRISE.0 };
         let side = if error < 0.0 { Side::Less } else { Side::More };
         let explained = new.bound == Bound::AtLeast && side == Side::Less;
-        let telling = self.unconfirmed > 0 || self.points.len() >= 2;
-        if !telling || explained || error.abs() <= (limit * deviation).max(SURPRISE.1) {
+        if self.points.len() < 2 || explained || error.abs() <= (SURPRISE.0 * deviation).max(SURPRISE.1) {
             return News::Expected;
-        }
-        if self.unconfirmed > 0 {
-            return News::Forgotten;
         }
         if self.is_familiar(new, fit.noise) {
             return News::Returned;
@@ -294,15 +271,6 @@ mod tests {
         assert_eq!(filter.observe(found, Some(10.0)), News::Changed);
         let (mean, _) = filter.fit().unwrap().predict(13.0);
         assert!((mean.exp() / 130.0 - 1.0).abs() < 0.1, "{}", mean.exp());
-    }
-
-    #[test]
-    fn a_wrong_memory_is_gone_after_one_measurement() {
-        let mut filter = Filter::default();
-        filter.remember((10..20).map(|n| Point::new(f64::from(n), 10.0 * f64::from(n), Bound::Exact).weighing(0.1)).collect());
-        assert!(filter.fit().unwrap().saturation() > 20.0);
-        assert_eq!(see(&mut filter, 20.0, 40.0), News::Forgotten);
-        assert!(filter.fit().unwrap().saturation() < 6.0, "{}", filter.fit().unwrap().saturation());
     }
 
     #[test]

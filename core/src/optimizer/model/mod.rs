@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use super::setting::whole;
-use super::{Decision, FirstStreams, Observation, Optimizer, PerStage, Policy, Setup, pace, utility};
+use super::{Decision, Observation, Optimizer, PerStage, Policy, Setup, pace, utility};
 use crate::error::Result;
 use crate::report::human_count;
 
@@ -23,7 +23,6 @@ mod curve;
 mod filter;
 mod fit;
 mod losses;
-mod memory;
 mod probe;
 mod seen;
 mod stage;
@@ -35,12 +34,9 @@ mod tests;
 use apart::{Apart, limiting};
 use choose::Price;
 use fit::Bound;
-use memory::Memory;
 use seen::Seen;
+pub(super) use stage::LOSSY;
 use stage::Stage;
-
-/// The first decision goes no further than so many times what the history has tried.
-const BEYOND_MEMORY: u16 = 2;
 
 /// Bytes that a stream sends in its first round trip [RFC 6928], and the most of an interval that new ones are taken to lack.
 const FIRST_WINDOW: f64 = 14_480.0;
@@ -55,7 +51,6 @@ const WAIT: u32 = 50;
 /// Decides by what it believes of the path.
 pub struct Model {
     first: u16,
-    memory: Option<Memory>,
     network: Stage,
     apart: Option<Apart>,
     /// Intervals in a row in which storage limited.
@@ -73,17 +68,10 @@ pub struct Model {
 }
 
 impl Model {
-    /// Knows the round trip time, and what past transfers over the same path tell.
+    /// Begins with the streams of the setup, and knows the round trip time.
     pub fn new(setup: &Setup<'_>) -> Self {
-        Self::starting_at(FirstStreams::AUTO.over(setup.rtt.unwrap_or_default()), setup)
-    }
-
-    /// Begins with so many streams where the history tells nothing of the path.
-    #[must_use]
-    pub fn starting_at(first: u16, setup: &Setup<'_>) -> Self {
         Self {
-            first: first.max(1),
-            memory: Some(Memory::of(setup.history, setup.rtt)),
+            first: setup.streams.max(1),
             network: Stage::new("streams"),
             apart: None,
             strained: 0,
@@ -166,7 +154,7 @@ fn running(observation: &Observation) -> f64 {
 
 /// The part of the interval, 0 to 1, that a new stream spends below its rate: it begins with a small window, which doubles each round
 /// trip. That time is as many trips as it takes less what the control loop has waited before the interval.
-fn unfound(observation: &Observation, waited: Duration) -> f64 {
+pub(super) fn unfound(observation: &Observation, waited: Duration) -> f64 {
     let (Some(rtt), interval_s) = (observation.rtt, observation.interval.as_secs_f64()) else { return 0.0 };
     let rtt_s = rtt.as_secs_f64();
     let window = rtt_s * utility::arrived(observation) / running(observation);
@@ -185,16 +173,7 @@ impl Optimizer for Model {
             self.network.begin_anew();
             return self.answer(self.last, policy, format!("going on with {}", count(self.last.network)));
         }
-        let price = Price::of(policy, policy.limit.network);
-        if let Some(Memory { points, most }) = self.memory.take() {
-            let known = points.len();
-            if let Some(best) = self.network.remember(points, &price) {
-                let streams = best.min(most.saturating_mul(BEYOND_MEMORY).max(self.first));
-                let reason = format!("start: {}, the best by {known} measurements of past transfers", count(streams));
-                return self.answer(PerStage::all(streams), policy, reason);
-            }
-        }
-        let streams = self.first.min(price.limit);
+        let streams = self.first.min(Price::of(policy, policy.limit.network).limit);
         self.answer(PerStage::all(streams), policy, format!("start: {}, nothing is known of the path", count(streams)))
     }
 

@@ -2,7 +2,7 @@
 
 use super::choose::{Price, choose, fewer};
 use super::filter::{Filter, News, Side};
-use super::fit::{Bound, Fit, Point};
+use super::fit::{Bound, Fit};
 use super::losses::Losses;
 use super::probe::Probe;
 use super::seen::Seen;
@@ -19,7 +19,7 @@ const BOUND: u16 = 4;
 const LOSSY_BOUND: u16 = 2;
 const SHRINKING: u16 = 3;
 const UNTRIED: f64 = 2.0;
-const LOSSY: f64 = 0.01;
+pub(in crate::optimizer) const LOSSY: f64 = 0.01;
 
 /// The part of proportional growth that a probe has to bring to be followed.
 const ENOUGH_GAIN: f64 = 0.5;
@@ -111,17 +111,6 @@ impl Stage {
         self.ran == 0
     }
 
-    /// Takes over what the history tells, and answers how many workers are best by it.
-    pub(super) fn remember(&mut self, points: Vec<Point>, price: &Price) -> Option<u16> {
-        if points.is_empty() {
-            return None;
-        }
-        self.filter.remember(points);
-        // The path may have become a better one since.
-        self.probe.hasten();
-        self.filter.fit().map(|fit| choose(fit, &self.losses, price, 1, None))
-    }
-
     /// A stage of as many workers as this, of which the same throughput takes only a part of their time.
     pub(super) fn told_of(&self, workers: &'static str, part: f64, bound: Bound) -> Self {
         Self { filter: self.filter.scaled(part, bound), ran: self.ran, ..Self::new(workers) }
@@ -146,7 +135,7 @@ impl Stage {
             self.losses.observe(fit.load(seen.working), seen.loss);
         }
         match (self.news, self.probed) {
-            (News::Changed | News::Returned | News::Forgotten, _) => {
+            (News::Changed | News::Returned, _) => {
                 // What was lost before says as little as what was moved.
                 self.losses = Losses::default();
                 self.probe.hasten();
@@ -260,7 +249,6 @@ impl Stage {
             News::Surprise(_) => format!("{percent:.0} % of what {ran} {workers} should move: measuring again, {to}"),
             News::Changed => format!("the path has changed, {percent:.0} % of what was expected: {known}: {to}"),
             News::Returned => format!("the path is what it was before: {known}: {to}"),
-            News::Forgotten => format!("{percent:.0} % of what the history tells, forgotten: {known}: {to}"),
         }
     }
 }

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use super::memory::testing::past;
 use super::testing::{Change, Path, Run, Stages, Transfer, model, run, together};
 use super::*;
-use crate::optimizer::PolicyName;
 use crate::optimizer::falcon::Falcon;
 use crate::optimizer::guard::Guard;
+use crate::optimizer::{FirstStreams, PolicyName};
 
 /// So many intervals on a path, which is near its best within 5 and stays below 1.3 times as many streams as fill it.
 fn good(path: &Path, best: f64, intervals: u32, seed: u64) -> Run {
@@ -56,7 +55,8 @@ fn over_a_long_path_streams_that_are_still_slow_do_not_mislead_it() {
     for rtt in [20, 80, 200].map(Duration::from_millis) {
         for best in [3.0, 8.0, 20.0, 40.0] {
             let path = Path { rtt, noise: 0.03, ..Path::of_streams(best) };
-            let knowing = Box::new(Model::new(&Setup { rtt: Some(rtt), ..Setup::of_a_test() }));
+            let streams = FirstStreams::AUTO.over(rtt);
+            let knowing = Box::new(Model::new(&Setup { streams, rtt: Some(rtt), ..Setup::of_a_test() }));
             let found = run(knowing, &path, 40, 0);
             assert!(found.converged() <= 9, "{rtt:?} {best}: {:?}", found.streams);
             assert!(found.mean(5..40) > 0.88, "{rtt:?} {best}: {} {:?}", found.mean(5..40), found.streams);
@@ -254,20 +254,6 @@ fn settle(stages: &Stages, intervals: u32) -> (PerStage<u16>, f64) {
     }
     assert!(rate > 0.85 * stages.capacity, "{rate} by {next:?}");
     (next.concurrency, rate)
-}
-
-#[test]
-fn what_history_tells_is_where_it_begins_and_a_wrong_memory_is_gone_at_once() {
-    let rtt = Some(Duration::from_millis(50));
-    let history: Vec<_> = (1..=20).map(|n| past(n, 10e6 * f64::from(n.min(15)))).collect();
-    let remembering = || Box::new(Model::new(&Setup { rtt, history: &history, ..Setup::of_a_test() }));
-    let found = run(remembering(), &Path::of_streams(15.0), 30, 0);
-    assert!((13..=16).contains(&found.streams[0]) && found.mean(0..10) > 0.95, "{:?}", found.streams);
-    for (best, stream) in [(5.0, 10e6), (15.0, 1e6), (40.0, 10e6)] {
-        let path = Path { stream, capacity: best * stream, ..Path::of_streams(best) };
-        let found = run(remembering(), &path, 30, 0);
-        assert!(found.converged() <= 5, "{best} {stream}: {:?}", found.streams);
-    }
 }
 
 #[test]

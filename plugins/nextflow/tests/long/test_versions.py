@@ -15,8 +15,7 @@ OLD_9, NEW = programs.VERSIONS[1:]
 JAVA_11, JAVA_21 = programs.JAVAS
 # Nextflow 25.04 needs Java 17.
 SUPPORTED = [
-    *((programs.OLDEST, java) for java in (JAVA_11, programs.SYSTEM, JAVA_21)),
-    *((OLD_9, java) for java in (JAVA_11, programs.SYSTEM)),
+    *((old, java) for old in (programs.OLDEST, OLD_9) for java in (JAVA_11, programs.SYSTEM, JAVA_21)),
     *((NEW, java) for java in (programs.SYSTEM, JAVA_21)),
 ]
 OLD_NS = 1_600_000_000_000_000_000

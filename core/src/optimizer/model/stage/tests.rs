@@ -1,7 +1,7 @@
 //! What a stage decides after hand-made measurements.
 
 use super::*;
-use crate::optimizer::model::fit::first_noise;
+use crate::optimizer::model::fit::{Point, first_noise};
 
 const PRICE: Price = Price { k: 1.02, loss_weight: 10.0, limit: 50 };
 

@@ -141,6 +141,10 @@ final class EdtPath implements Path {
 
     @Override
     public Path resolve(Path other) {
+        if (!(other instanceof EdtPath) && !other.isAbsolute()) {
+            // Nextflow asks an output directory for names in a task's directory.
+            return resolve(system.named(other.toString()));
+        }
         EdtPath path = own(other);
         if (path.absolute || names.isEmpty() && !absolute) {
             return path;
