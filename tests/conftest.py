@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -24,6 +25,14 @@ def _history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("EDT_DATA_DIR", str(tmp_path_factory.mktemp("edt-data")))
         patch.setenv("EDT_BROKER_DIR", str(tmp_path_factory.mktemp("edt-broker")))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interrupts() -> Iterator[None]:
+    """Ctrl-C reaches this process and those that it starts, even if a shell began the tests in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
