@@ -9,8 +9,8 @@ from peers.peer import path_to
 from processes import Measured, Workplace
 from servers import Server, free_port
 
-WARM_UP_S = 15.0
-"""How long the streams have the path for themselves, to find their windows: many, far away, take so long."""
+WARM_UP_S = 10.0
+"""How long the streams have the path for themselves, to find their windows."""
 LONGEST_S = 7200
 
 

@@ -13,6 +13,8 @@ import bench
 import changes
 import experience
 import reasons
+import traffic
+import tuned
 from experiments import optimizers
 from paths import End, Ends
 from points import Point
@@ -38,22 +40,31 @@ def test_data_are_sized_in_steps_and_never_empty() -> None:
     assert [optimizers.in_steps(share) for share in (0.01, 0.3, 0.6, 1.0, 3.0)] == [0.125, 0.25, 0.625, 1.0, 1.0]
 
 
-def test_the_copies_over_a_path_take_half_an_hour_at_most() -> None:
-    beside_s = 0.5
-    for options, minutes in ((bench.Options(quick=True), 9), (bench.Options(quick=False), 30)):
-        loads = ("light", "medium") if options.quick else tuple(optimizers.LOADS)
-        copies = sum(len(optimizers.runs(options, load)) for load in loads)
-        parts = (
-            (copies, optimizers.SECONDS[not options.quick]),
-            (len(optimizers.CHANGING), optimizers.CHANGING_S[not options.quick]),
+def test_a_path_takes_an_hour_at_most_and_a_quarter_in_a_quick_run() -> None:
+    beside_s, train_s = 0.5, tuned.EXPLORE_S + tuned.TRAIN_S
+    for options, minutes in ((bench.Options(quick=True), 15), (bench.Options(quick=False), 60)):
+        runs = {
+            load: optimizers.runs(options, load)
+            for load in (("light", "medium") if options.quick else optimizers.LOADS)
+        }
+        copying_s = sum(
+            optimizers.SECONDS[not options.quick] + beside_s + begun_s(load)
+            for load, every in runs.items()
+            for _ in every
         )
+        changing_s = len(optimizers.CHANGING) * (optimizers.CHANGING_S[not options.quick] + beside_s)
         learning_s = sum(
-            experience.SECONDS / optimizers.left(streams, optimizers.LOADS[load], CLOUDLAB) + beside_s
+            experience.SECONDS / optimizers.left(streams, optimizers.LOADS[load], CLOUDLAB) + beside_s + begun_s(load)
             for load, constants in experience.LOADS.items()
             for streams in constants
         )
-        copying_s = sum(number * (each_s + beside_s) for number, each_s in parts)
-        assert copying_s + learning_s <= 60 * minutes, f"{copies} copies"
+        training_s = train_s * sum(each.name in optimizers.TRAINED for each in runs["light"])
+        assert copying_s + changing_s + learning_s + training_s <= 60 * minutes
+
+
+def begun_s(load: str) -> float:
+    """How long others run before a copy begins."""
+    return traffic.WARM_UP_S if optimizers.LOADS[load] else 0.0
 
 
 def test_only_the_optimizers_that_are_asked_for_run_beside_the_constants() -> None:
@@ -76,6 +87,15 @@ def test_transfers_to_learn_from_are_a_day_older_afterwards_and_nothing_else(scr
 def test_there_is_enough_to_learn_from_for_all() -> None:
     assert experience.count() >= 30, "what `ann` asks for"
     assert set(experience.LOADS) <= set(optimizers.LOADS) and len(experience.LOADS) >= 2
+
+
+def test_agents_are_part_of_a_full_run_and_of_a_quick_one_that_asks_for_them() -> None:
+    def names(options: bench.Options) -> set[str]:
+        return {each.name for each in optimizers.runs(options, "light")}
+
+    assert names(bench.Options(quick=False)) >= set(optimizers.TRAINED)
+    assert not names(bench.Options(quick=True)) & set(optimizers.TRAINED)
+    assert "drl" in names(bench.Options(quick=True, optimizers=("drl",)))
 
 
 def decision(elapsed_s: float, reason: str) -> dict[str, Any]:

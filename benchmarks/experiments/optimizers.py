@@ -14,6 +14,7 @@ from typing import Any
 import changes
 import experience
 import paths
+import tuned
 from bench import Bench, Options
 from copies import Data
 from experiments.agents import NEAR, Serving, environ, utility, whole
@@ -37,6 +38,8 @@ SEARCHING = (
 )
 LEARNING = ("harp", "harp-once", "asm", "ann", "ann-once")
 """Those that learn from the transfers that were made before on the same path."""
+TRAINED = tuple(tuned.AGENTS)
+"""Those for which the path is explored and an agent trained; a quick run leaves them out unless they are asked for."""
 SECONDS = (4.0, 15.0)
 """How long a copy takes, in a quick run and in a full one."""
 TYPICAL = 12
@@ -98,8 +101,8 @@ def outcome(path: str, points: dict[str, Point], options: Options) -> Outcome:
         kept_as(path),
         "One copy of files of 16 MiB with each optimizer, guarded as always, on tmpfs at both ends: as many files as "
         f"take some {options.seconds or SECONDS[not options.quick]:g} s under this load. Medium and heavy traffic of "
-        "others are 8 and 32 streams of iperf3 that begin before; light is none. Utility is Falcon's; the best "
-        "constant is that of the highest mean utility among those that were tried.",
+        "others are 8 and 32 streams of iperf3 that begin anew before each copy; light is none. Utility is Falcon's; "
+        "the best constant is that of the highest mean utility among those that were tried.",
         figures(points),
         options.scale,
         notes(),
@@ -121,13 +124,14 @@ class Track:
         self.seconds = bench.options.seconds or SECONDS[full]
         self.changing_s = max(self.seconds, CHANGING_S[full])
         self.experienced = False
+        self.trainer = tuned.Trainer(place, self.folder / "agents", self.data(experience.SECONDS).path, "now")
+        self.untrained: dict[str, str] = {}
 
     def measure(self, load: str) -> dict[str, Point]:
         """All points of this path under a load, by name."""
         every = runs(self.bench.options, load)
         self.prepare(load, every)
-        with Traffic(self.place, self.ends, LOADS[load]):
-            return self.measured(load, every)
+        return self.measured(load, every)
 
     def changing(self) -> dict[str, Point]:
         """Copies during which the others begin."""
@@ -136,11 +140,14 @@ class Track:
         return self.measured("changing", chosen)
 
     def prepare(self, load: str, runs: Sequence[Run]) -> None:
-        """Makes the history, once a path and before there is traffic of others, if what is to be measured needs it."""
-        learning = [self.key(load, each) for each in runs if each.name in LEARNING]
-        if not self.experienced and any(key not in self.bench.points.found for key in learning):
+        """Makes the history and trains the agents, once a path, if what is to be measured needs them."""
+        missing = [each.name for each in runs if self.key(load, each) not in self.bench.points.found]
+        if not self.experienced and set(missing) & set(LEARNING):
             self.experience()
             self.experienced = True
+        for name in missing:
+            if name in TRAINED and name not in self.untrained and not self.agent(name).exists():
+                self.train(name)
 
     def measured(self, load: str, runs: Sequence[Run]) -> dict[str, Point]:
         """The points of these runs."""
@@ -160,8 +167,12 @@ class Track:
         """One copy and its timeline; one that failed says why."""
         data = self.data(self.busy_s(each, load))
         point: Point = {"path": self.ends.path, "load": load, "name": each.name, "rate_bps": self.ends.rate_bps}
+        words = tuned.optimizer(each.name, agent=self.agent(each.name)).words if each.name in TRAINED else each.words
+        others, after_s = (LOADS[load], None) if load in LOADS else (changes.OTHERS, changes.OTHERS_S)
         try:
-            report = self.copied(data, each.words, self.environment("off"), change=load == "changing")
+            if each.name in self.untrained:
+                raise Failed(self.untrained[each.name])
+            report = self.copied(data, words, self.environment("off"), others, after_s)
         except (Failed, TooSlow) as error:
             return {**point, "failed": " ".join(str(error).split())[-300:], "timeline": []}
         kept = ("elapsed_s", "throughput", "concurrency", "loss")
@@ -176,9 +187,18 @@ class Track:
         return {"others_s": changes.OTHERS_S, "retuned": retuned(report)} if load == "changing" else {}
 
     def copied(
-        self, data: Data, words: Sequence[str], environment: dict[str, str], *, change: bool = False
+        self,
+        data: Data,
+        words: Sequence[str],
+        environment: dict[str, str],
+        others: int,
+        after_s: float | None = None,
     ) -> dict[str, Any]:
-        """Copies once into an empty directory; the report."""
+        """Copies once into an empty directory, beside so many streams of others; the report.
+
+        They begin anew for each copy, before it, or so many seconds after its start: nobody finds what an earlier copy
+        left of them.
+        """
         file = self.folder / "report.json"
         # One that keeps to a single stream takes many times as long.
         limit_s = 10 * self.changing_s + 60
@@ -194,13 +214,14 @@ class Track:
                 data.path,
                 url,
             ]
-            copy = Measured(command, environment, talks=False)
-            if change:
-                time.sleep(changes.OTHERS_S)
-                with Traffic(self.place, self.ends, changes.OTHERS):
-                    copy.end(limit_s=limit_s)
+            if after_s is None:
+                with Traffic(self.place, self.ends, others):
+                    Measured(command, environment, talks=False).end(limit_s=limit_s)
             else:
-                copy.end(limit_s=limit_s)
+                copy = Measured(command, environment, talks=False)
+                time.sleep(after_s)
+                with Traffic(self.place, self.ends, others):
+                    copy.end(limit_s=limit_s)
         report: dict[str, Any] = json.loads(file.read_text())
         return report
 
@@ -209,17 +230,27 @@ class Track:
         print(f"  {self.ends.path}: {experience.count()} transfers to learn from", flush=True)
         data = self.data(experience.SECONDS)
         for load, constants in experience.LOADS.items():
-            with Traffic(self.place, self.ends, LOADS[load]):
-                # The first is not recorded: it only takes from the others what they have while they are alone.
-                for index, streams in enumerate((experience.FIRST, *constants)):
-                    words = ["--optimizer", "fixed", "--concurrency", str(streams), "--interval", "0.2"]
-                    self.copied(data, words, self.environment("machines" if index else "off"))
+            for streams in constants:
+                words = ["--optimizer", "fixed", "--concurrency", str(streams), "--interval", "0.2"]
+                self.copied(data, words, self.environment("machines"), LOADS[load])
             experience.age(self.folder / "data" / "history.db")
         learn = Measured([EDT, "learn", "--history", "--quiet"], environ(self.environment("off")), talks=False)
         try:
             learn.end(limit_s=120)
         except (Failed, TooSlow) as error:
             print(f"  asm: nothing learnt, {str(error).strip().splitlines()[-1]}", flush=True)
+
+    def train(self, name: str) -> None:
+        """Explores the path without others, and trains an agent for it."""
+        print(f"  {self.ends.path}: training for {name}", flush=True)
+        try:
+            self.trainer.train(self.ends.path, name, {"profile": self.ends.path})
+        except Failed as error:
+            self.untrained[name] = f"not trained: {error}"
+
+    def agent(self, name: str) -> Path:
+        """Where the agent of an optimizer is kept."""
+        return self.trainer.file(self.ends.path, name)
 
     def environment(self, history: str) -> dict[str, str]:
         """What edt is given: a place of its own for history and knowledge, and what the history keeps of a copy.
@@ -245,7 +276,8 @@ def runs(options: Options, load: str) -> list[Run]:
     constants = (FIXED_QUICK if options.quick else FIXED)[load]
     fixed = [Run(f"fixed {n}", ("--optimizer", "fixed", "--concurrency", str(n)), n) for n in constants]
     limits = {"promc": MOST_CHANNELS}
-    names = (*SEARCHING, *LEARNING)
+    trained = () if options.quick and options.optimizers is None else TRAINED
+    names = (*SEARCHING, *LEARNING, *trained)
     every = [Run(name, ("--optimizer", name, *limits.get(name, ())), FEW.get(name, TYPICAL)) for name in names]
     return fixed + asked_for(options, every)
 
@@ -366,7 +398,8 @@ def notes() -> list[str]:
         f"`ann`, `ann-once`, `asm`, `harp` and `harp-once` know {experience.count()} transfers with "
         f"constants, made before under {' and '.join(experience.LOADS)} traffic, whose records were set a day apart: "
         "HARP and ASM tell loads by time. ProMC takes all streams that it is allowed: 10, as in its papers; the others "
-        "are allowed 64. Trained agents (`edt`, `automdt`, `drl`) are measured by `agents`.",
+        f"are allowed 64. For `edt`, `drl` and `automdt` the path is explored without others for {tuned.EXPLORE_S} s, "
+        f"and an agent is trained for at most {tuned.TRAIN_S} s, before the copies.",
         "`harp` and `harp-once` ask their models only where 15 s of work are left after the first interval: below that "
         "they keep the heuristic's parameters.",
         "Data are sized by the streams that an optimizer comes to, and goodput counts from the start of the copy: rows "
