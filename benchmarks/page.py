@@ -22,6 +22,7 @@ ORDER = (
     "training",
     "agents",
     "optimizers",
+    "everywhere",
     "grid",
     "steps",
     "shares",

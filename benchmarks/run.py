@@ -49,10 +49,11 @@ EXPERIMENTS = {
     "grid": "grid",
     "steps": "steps",
     "shares": "shares",
+    "everywhere": "everywhere",
 }
 """Names in the order in which all are run, and the modules of `experiments`, imported only then: some need PyTorch."""
-BY_NAME = ("grid", "steps", "shares")
-"""Those that `all` leaves out: the whole grid takes days."""
+BY_NAME = ("grid", "steps", "shares", "everywhere")
+"""Those that `all` leaves out: the whole grid takes days, and the last one measures nothing."""
 BY_PATH = ("peers", "optimizers")
 """Those that keep an outcome for each path."""
 
