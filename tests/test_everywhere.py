@@ -18,7 +18,7 @@ def test_no_optimizer_is_left_out() -> None:
 
 def test_no_path_is_left_out() -> None:
     listed = subprocess.run([emulated.build(), "profiles"], capture_output=True, text=True, check=True).stdout
-    assert {*(json.loads(line)["name"] for line in listed.splitlines()), "loopback"} == set(everywhere.PATHS)
+    assert {*(json.loads(line)["profile"] for line in listed.splitlines()), "loopback"} == set(everywhere.PATHS)
 
 
 def test_every_copy_over_loopback_comes_through() -> None:
