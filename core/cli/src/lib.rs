@@ -48,8 +48,8 @@ where
         Err(error) => {
             // A closed standard output is no reason to fail while showing help.
             let _ = error.print();
-            if lacks_only_the_source(&error) {
-                terminal::say("hint: a source and a destination are needed: edt cp SRC DST");
+            if let Some(hint) = hint(&error) {
+                terminal::say(&format!("hint: {hint}"));
             }
             return error.exit_code();
         }
@@ -64,11 +64,22 @@ where
     exit.code()
 }
 
-/// Whether the one path given was taken for the destination, though it may be meant as the source.
-fn lacks_only_the_source(error: &clap::Error) -> bool {
-    let lacking = error.get(ContextKind::InvalidArg);
-    error.kind() == ErrorKind::MissingRequiredArgument
-        && matches!(lacking, Some(ContextValue::Strings(names)) if *names == ["<SRC>..."])
+/// Options of other programs that copy, which name what `edt cp` always does.
+const ALWAYS: [&str; 7] = ["-r", "-R", "--recursive", "-a", "--archive", "-p", "--preserve"];
+
+/// What to do about a usage error, where clap cannot know.
+fn hint(error: &clap::Error) -> Option<&'static str> {
+    let of_copy = || error.get(ContextKind::Usage).is_some_and(|usage| usage.to_string().contains("edt cp"));
+    match (error.kind(), error.get(ContextKind::InvalidArg)?) {
+        // The one path given was taken for the destination, though it may be meant as the source.
+        (ErrorKind::MissingRequiredArgument, ContextValue::Strings(names)) if *names == ["<SRC>..."] => {
+            Some("a source and a destination are needed: edt cp SRC DST")
+        }
+        (ErrorKind::UnknownArgument, ContextValue::String(name)) if ALWAYS.contains(&name.as_str()) && of_copy() => {
+            Some("directories are always copied with all that is below them, with modes and times: leave the option out")
+        }
+        _ => None,
+    }
 }
 
 fn run(command: Command) -> anyhow::Result<Exit> {

@@ -102,6 +102,18 @@ fn one_path_is_not_enough_to_copy() {
 }
 
 #[test]
+fn options_that_name_what_is_always_done_are_told_so() {
+    for option in ["-r", "-av", "-a", "--recursive", "--preserve"] {
+        let err = World::new().edt(&format!("cp {option} src dst")).expect(2).err;
+        assert!(err.contains("hint: directories are always copied"), "{err}");
+    }
+    for others in ["cp --unknown src dst", "ls -R src"] {
+        let err = World::new().edt(others).expect(2).err;
+        assert!(!err.contains("hint:"), "{err}");
+    }
+}
+
+#[test]
 fn a_secret_in_a_url_is_refused_with_the_way_to_give_it() {
     let world = World::new();
     world.write("src", "x");
