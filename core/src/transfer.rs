@@ -22,7 +22,7 @@ use crate::history::{Beginning, Recording};
 use crate::link::client::{self, Opening, Session, Target};
 use crate::link::socket::check_congestion;
 use crate::open::{self, Destination, Sources};
-use crate::optimizer::{Extent, FirstStreams, Optimizer, PerStage, Policy, PolicyName};
+use crate::optimizer::{Extent, FirstStreams, Optimizer, Pace, PerStage, Policy, PolicyName};
 use crate::options::{RunMode, TransferOptions};
 use crate::path::RelativePath;
 use crate::pipeline::account::Account;
@@ -146,11 +146,12 @@ impl Transfer {
             Some(own) => own,
             None => learned.optimizer(&self.options, work.first_streams, rtt)?,
         };
+        let pace = Pace::of(optimizer.name());
         let optimizer = SharedOptimizer::new(optimizer, &self.options, self.guarding);
         let recording = Recording::begin(beginning, optimizer.name());
         let member = Member::join(limits, claim(&self.options, &self.sources, &self.destination, &policy, &Here::of(&work)));
         let (interval, trip) = (self.options.interval, peer.as_ref().map(|peer| peer.rtt));
-        let settings = Settings { policy, interval, rtt: trip, events, recorder: recording.recorder(), member };
+        let settings = Settings { policy, interval, pace, rtt: trip, events, recorder: recording.recorder(), member };
         let runner = Runner {
             optimizer,
             sources: self.sources,
@@ -186,13 +187,14 @@ impl Transfer {
             Some(own) => own,
             None => learned.optimizer(&self.options, first, None)?,
         };
+        let pace = Pace::of(optimizer.name());
         let optimizer = SharedOptimizer::new(optimizer, &self.options, self.guarding);
         let recording = Recording::begin(beginning, optimizer.name());
         let stages = PerStage { read: job.way() == Way::There, network: true, write: job.way() == Way::Here };
         let here = Here { stages, buffers: 1 };
         let member = Member::join(limits, claim(&self.options, &self.sources, &self.destination, &policy, &here));
         let interval = self.options.interval;
-        let settings = Settings { policy, interval, rtt: None, events, recorder: recording.recorder(), member };
+        let settings = Settings { policy, interval, pace, rtt: None, events, recorder: recording.recorder(), member };
         let steering = Steering { account, cancel: Arc::clone(&cancel), settings, clock: SystemClock::new() };
         let name = optimizer.name().to_owned();
         let ended =

@@ -11,7 +11,7 @@ use crate::event::{Event, EventSender, Sampled, Totals, Tuned};
 use crate::history::{Judged, Recorder};
 use crate::metrics::{Rates, Sample, sampler};
 use crate::optimizer::guard::is_nearly_done;
-use crate::optimizer::{Decision, Listed, Optimizer, Policy, pace};
+use crate::optimizer::{Decision, Listed, Optimizer, Pace, PerStage, Policy, pace};
 
 mod bottleneck;
 mod clock;
@@ -64,8 +64,10 @@ pub trait Plant: Send {
 pub struct Settings {
     /// What limits this transfer.
     pub policy: Policy,
-    /// Time between two decisions; `None`: ten round trips, between 1 and 5 s.
+    /// Time between two decisions; `None`: as its pace is.
     pub interval: Option<Duration>,
+    /// How soon the optimizer decides, as far as the interval does not say it.
+    pub pace: Pace,
     /// Round trip time as measured when the other side was called; `None` where there is no network between.
     pub rtt: Option<Duration>,
     /// Who watches.
@@ -134,6 +136,8 @@ pub fn run(plant: &mut dyn Plant, optimizer: Box<dyn Optimizer>, settings: Setti
         shown_at: clock.now(),
         recorded: first,
         unapplied: false,
+        before: PerStage::all(0),
+        grown: true,
         held_back: false,
         trip: first_trip,
     };
@@ -157,6 +161,9 @@ struct Controller<'a> {
     recorded: Option<Sample>,
     /// The last decision has not reached the plant yet.
     unapplied: bool,
+    /// The workers before the last decision, and whether it made some of them new.
+    before: PerStage<u16>,
+    grown: bool,
     /// The last interval was held back by the rate of the host.
     held_back: bool,
     /// The shortest round trip.
@@ -190,7 +197,8 @@ impl Controller<'_> {
     fn settle(&mut self) -> bool {
         let interval = self.interval();
         self.pause(interval, Until::Settled);
-        self.ramp(pace::ramp)
+        let (pace, grown) = (self.settings.pace, self.grown);
+        self.ramp(|rtt| pace.ramp(rtt, grown))
     }
 
     /// Waits until the first bytes have arrived and the first streams have found their windows: what comes before that says nothing about
@@ -215,7 +223,7 @@ impl Controller<'_> {
         }
     }
 
-    fn ramp(&mut self, time: fn(Duration) -> Duration) -> bool {
+    fn ramp(&mut self, time: impl FnOnce(Duration) -> Duration) -> bool {
         self.pause(self.trip.map_or(Duration::ZERO, time), Until::Finished)
     }
 
@@ -291,6 +299,8 @@ impl Controller<'_> {
 
     fn apply(&mut self) {
         let decision = self.pass_on();
+        let before = std::mem::replace(&mut self.before, decision.concurrency);
+        self.grown = decision.concurrency.network > before.network;
         let tuned = Tuned { elapsed_s: self.clock.now().as_secs_f64(), decision };
         self.settings.recorder.decision(&tuned, self.tuner.error.as_ref().map(Error::kind));
         self.settings.events.send(Event::Tuned(tuned.clone()));
@@ -334,7 +344,7 @@ impl Controller<'_> {
     }
 
     fn interval(&self) -> Duration {
-        self.settings.interval.unwrap_or_else(|| pace::interval(self.trip.unwrap_or_default()))
+        self.settings.interval.unwrap_or_else(|| self.settings.pace.interval(self.trip.unwrap_or_default()))
     }
 
     /// Keeps a sample for the display, and the shortest round trip: with full queues it is a multiple of what the path has by itself.

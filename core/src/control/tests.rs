@@ -11,7 +11,7 @@ use crate::metrics::sampler::StageSample;
 use crate::optimizer::falcon::Falcon;
 use crate::optimizer::fixed::Fixed;
 use crate::optimizer::guard::Guard;
-use crate::optimizer::{Buffers, Listed, Observation, PerStage, PolicyName};
+use crate::optimizer::{Buffers, Listed, Observation, Pace, PerStage, PolicyName};
 use crate::protocol::message::{RateMeters, TcpMeters};
 use crate::testing::clock::ManualClock;
 
@@ -171,7 +171,15 @@ impl Optimizer for Scripted {
 
 fn settings() -> Settings {
     let (policy, events) = (Policy::new(PolicyName::Fair, 64), EventSender::silent());
-    Settings { policy, interval: None, rtt: None, events, recorder: Recorder::default(), member: Member::default() }
+    Settings {
+        policy,
+        interval: None,
+        pace: Pace::Usual,
+        rtt: None,
+        events,
+        recorder: Recorder::default(),
+        member: Member::default(),
+    }
 }
 
 fn streams(outcome: &Outcome) -> Vec<u16> {

@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use super::setting::whole;
 
-/// The round trip times from which a path counts as long, and as very long.
+/// The round trip times from which a path counts as long, and as very long. What `auto` begins with is soon measured over a short path, and
+/// too many streams lose much there; who makes requests waits for each.
 const LONG_TRIPS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
+const LONG_TRIPS_AUTO: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(100)];
 
 /// Bytes and items up to which one stream carries all: so much is often under way at once, and every further connection costs both ends.
 const ALONE: (u64, u64) = (4 << 20, 32);
@@ -45,7 +47,7 @@ pub struct Extent {
 
 impl Extent {
     /// Bytes up to which a transfer is short: on a fast path it takes seconds, of which the beginning is a part.
-    pub const SHORT: u64 = 4 << 30;
+    pub const SHORT: u64 = 1 << 30;
 
     /// One file.
     pub fn of_file(bytes: u64) -> Self {
@@ -74,8 +76,9 @@ impl Extent {
 /// Streams that a transfer begins with, by the round trip time of the path and by the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FirstStreams {
-    /// Over a short, a long and a very long path.
+    /// Over a short, a long and a very long path, and from which round trip times on a path is that.
     usual: [u16; 3],
+    long: [Duration; 2],
     most: u16,
     pub(super) work: Option<Extent>,
     haste: Haste,
@@ -101,7 +104,7 @@ pub(super) enum Wanted {
 impl FirstStreams {
     /// What `auto` begins around: over a short path one stream goes far; the longer the path, the slower streams are to grow and to
     /// recover from a loss, they are often held to a share of it, and the way up from few takes longer than many a transfer.
-    pub const AUTO: Self = Self::by_trip([4, 8, 12]);
+    pub const AUTO: Self = Self { long: LONG_TRIPS_AUTO, ..Self::by_trip([4, 8, 12]) };
 
     /// The same where a worker makes requests and waits a round trip for each answer, as with object stores.
     pub const AUTO_REQUESTS: Self = Self::by_trip([8, 32, 48]);
@@ -113,7 +116,7 @@ impl FirstStreams {
 
     /// Over a path of less than 5 ms, of less than 100 ms, and of more.
     pub(super) const fn by_trip(usual: [u16; 3]) -> Self {
-        Self { usual, most: u16::MAX, work: None, haste: Haste::Never }
+        Self { usual, long: LONG_TRIPS, most: u16::MAX, work: None, haste: Haste::Never }
     }
 
     /// No more than so many.
@@ -144,7 +147,7 @@ impl FirstStreams {
     }
 
     pub(super) fn usual(self, rtt: Duration) -> u16 {
-        self.usual[LONG_TRIPS.iter().filter(|trip| rtt >= **trip).count()].min(self.most)
+        self.usual[self.long.iter().filter(|trip| rtt >= **trip).count()].min(self.most)
     }
 
     pub(super) fn wanted(self, rtt: Duration) -> Wanted {
@@ -181,7 +184,8 @@ mod tests {
     #[test]
     fn the_usual_number_grows_with_the_round_trip_time() {
         let over = |rtt_ms| FirstStreams::AUTO.over(Duration::from_millis(rtt_ms));
-        assert_eq!([0, 4, 5, 99, 100, 300].map(over), [4, 4, 8, 8, 12, 12]);
+        assert_eq!([0, 49, 50, 99, 100, 300].map(over), [4, 4, 8, 8, 12, 12]);
+        assert_eq!([4, 5].map(|rtt_ms| FirstStreams::AUTO_REQUESTS.over(Duration::from_millis(rtt_ms))), [8, 32]);
         assert_eq!(FirstStreams::AUTO_REQUESTS.at_most(40).over(Duration::from_secs(1)), 40);
         assert_eq!(FirstStreams::always(0).over(LONG), 0);
     }
@@ -221,7 +225,7 @@ mod tests {
     fn a_short_transfer_of_many_files_over_a_long_path_begins_with_more_than_usual() {
         let files = work(863, 500_000_000);
         // 20 ms at 100 Mbit/s are 17 first windows; 67 ms are more than there may be.
-        assert_eq!([1, 5, 20, 67, 200].map(|rtt_ms| streams(files, rtt_ms)), [4, 8, 17, 48, 48]);
+        assert_eq!([1, 4, 20, 67, 200].map(|rtt_ms| streams(files, rtt_ms)), [4, 4, 17, 48, 48]);
         assert_eq!(streams(work(200, 500_000_000), 67), 25);
         assert_eq!(streams(work(30, 500_000_000), 67), 8);
     }

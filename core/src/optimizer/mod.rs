@@ -40,6 +40,7 @@ pub use first::{Extent, FirstStreams, Haste};
 pub(crate) use fitted::Fitted;
 pub(crate) use listed::exponent;
 pub use listed::{Listed, SizeClass, SizeShare};
+pub use pace::Pace;
 
 use std::time::Duration;
 

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-/// Round trips of the default interval, as the path has them where nothing waits in its queues, if that is within [`INTERVAL`].
-const TRIPS: u32 = 10;
-
-/// Shortest and longest default interval.
-const INTERVAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
+/// Round trips of the default interval at each pace, as the path has them where nothing waits in its queues, and the shortest; the longest.
+const USUAL: (u32, Duration) = (10, Duration::from_secs(1));
+const QUICK: (u32, Duration) = (8, Duration::from_millis(500));
+const LONGEST: Duration = Duration::from_secs(5);
 
 /// Round trips that streams get to find their window before an interval begins: after each decision, and besides after the first bytes.
 const RAMP_TRIPS: (u32, u32) = (2, 5);
@@ -14,19 +13,52 @@ const RAMP_TRIPS: (u32, u32) = (2, 5);
 /// Longest time for either.
 const RAMP: Duration = Duration::from_secs(1);
 
-/// Time between two decisions over a path of this round trip time.
-pub(crate) fn interval(rtt: Duration) -> Duration {
-    (TRIPS * rtt).clamp(INTERVAL.0, INTERVAL.1)
+/// What new streams get at least at the quick pace: they begin by sending too much, and what was lost is sent again after 200 ms at the
+/// earliest where nothing else tells of it [RFC 6298 §2.4 with Linux's least timeout]. How much they lose then says little of their number.
+const REPAIR: Duration = Duration::from_millis(400);
+
+/// How soon decisions follow one another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// A second or more of measurements, as the papers' optimizers are made for.
+    Usual,
+    /// Half a second or more, which begins when new streams have repaired their first losses.
+    Quick,
 }
 
-/// Time that new streams get after a decision took effect, before the next interval begins.
-pub(crate) fn ramp(rtt: Duration) -> Duration {
-    (RAMP_TRIPS.0 * rtt).min(RAMP)
+impl Pace {
+    /// The pace of the optimizer of a name.
+    pub fn of(name: &str) -> Self {
+        match name {
+            "auto" | "model" => Self::Quick,
+            _ => Self::Usual,
+        }
+    }
+
+    /// Time between two decisions over a path of this round trip time.
+    pub(crate) fn interval(self, rtt: Duration) -> Duration {
+        let (trips, shortest) = match self {
+            Self::Usual => USUAL,
+            Self::Quick => QUICK,
+        };
+        (trips * rtt).clamp(shortest, LONGEST)
+    }
+
+    /// Time that streams get after a decision took effect, before the next interval begins; `new`: whether some of them are.
+    pub(crate) fn ramp(self, rtt: Duration, new: bool) -> Duration {
+        let found = (RAMP_TRIPS.0 * rtt).min(RAMP);
+        if new && self == Self::Quick { found.max(REPAIR) } else { found }
+    }
 }
 
 /// Further time that the first streams get after the first bytes have arrived.
 pub(crate) fn first_ramp(rtt: Duration) -> Duration {
     (RAMP_TRIPS.1 * rtt).min(RAMP)
+}
+
+/// What an interval counts for where intervals are counted to let time pass: its seconds, and 1 at most.
+pub(crate) fn weight(interval: Duration) -> f64 {
+    interval.as_secs_f64().min(USUAL.1.as_secs_f64())
 }
 
 #[cfg(test)]
@@ -35,13 +67,27 @@ mod tests {
 
     #[test]
     fn long_paths_have_longer_intervals_and_ramps_within_bounds() {
-        let of = |rtt_ms| {
+        let of = |pace: Pace, rtt_ms| {
             let rtt = Duration::from_millis(rtt_ms);
-            [interval(rtt), ramp(rtt), first_ramp(rtt)].map(|time| time.as_millis())
+            [pace.interval(rtt), pace.ramp(rtt, false), pace.ramp(rtt, true), first_ramp(rtt)].map(|time| time.as_millis())
         };
-        assert_eq!(of(0), [1000, 0, 0]);
-        assert_eq!(of(20), [1000, 40, 100]);
-        assert_eq!(of(200), [2000, 400, 1000]);
-        assert_eq!(of(800), [5000, 1000, 1000]);
+        assert_eq!(of(Pace::Usual, 0), [1000, 0, 0, 0]);
+        assert_eq!(of(Pace::Usual, 20), [1000, 40, 40, 100]);
+        assert_eq!(of(Pace::Usual, 200), [2000, 400, 400, 1000]);
+        assert_eq!(of(Pace::Usual, 800), [5000, 1000, 1000, 1000]);
+        assert_eq!(of(Pace::Quick, 0), [500, 0, 400, 0]);
+        assert_eq!(of(Pace::Quick, 100), [800, 200, 400, 500]);
+        assert_eq!(of(Pace::Quick, 900), [5000, 1000, 1000, 1000]);
+    }
+
+    #[test]
+    fn the_default_is_quick_and_what_the_papers_propose_is_not() {
+        assert_eq!(["auto", "model"].map(Pace::of), [Pace::Quick; 2]);
+        assert_eq!(["falcon", "edt", "my own"].map(Pace::of), [Pace::Usual; 3]);
+    }
+
+    #[test]
+    fn a_short_interval_counts_for_its_seconds_and_a_long_one_for_one() {
+        assert_eq!([250, 1000, 5000].map(|ms| weight(Duration::from_millis(ms))), [0.25, 1.0, 1.0]);
     }
 }

@@ -1,7 +1,7 @@
 //! The collapse rule: a setting that broke the path is cut and remembered, and tried again after ever longer gaps.
 
 use super::pairwise;
-use crate::optimizer::{Decision, Observation, PerStage, Policy, utility};
+use crate::optimizer::{Decision, Observation, PerStage, Policy, pace, utility};
 
 /// Below this share of what fewer or as many workers delivered before, an interval right after growth is a collapse.
 const COLLAPSE: f64 = 0.5;
@@ -12,23 +12,23 @@ const BLAME: u32 = 2;
 /// Intervals over which earlier deliveries are compared.
 const RECENT: usize = 8;
 
-/// Intervals before what collapsed is tried again, at first and at most; each further collapse doubles the gap.
-const GAPS: (u32, u32) = (20, 640);
+/// Intervals, of a second or more, before what collapsed is tried again, at first and at most; each further collapse doubles the gap.
+const GAPS: (f64, f64) = (20.0, 640.0);
 
-/// Intervals between two steps by which a bound rises after its gap.
-const STEP: u32 = 8;
+/// Such intervals between two steps by which a bound rises after its gap.
+const STEP: f64 = 8.0;
 
-/// Intervals that a path may take to recover from a collapse before what it gives then is taken for its new state.
-const RECOVERY: u32 = 60;
+/// Such intervals that a path may take to recover from a collapse before what it gives then is taken for its new state.
+const RECOVERY: f64 = 60.0;
 
 pub(super) struct Knee {
     bound: Option<PerStage<u16>>,
     /// Intervals until the bound rises, and how many it will be after the next collapse.
-    wait: u32,
-    gap: u32,
+    wait: f64,
+    gap: f64,
     /// Bytes per second that a stream moved before the collapse, and for how many intervals they have not come back.
     sound: f64,
-    sick: u32,
+    sick: f64,
     last: PerStage<u16>,
     since_growth: u32,
     /// Intervals in a row that show nothing.
@@ -41,10 +41,10 @@ impl Knee {
     pub(super) fn new() -> Self {
         Self {
             bound: None,
-            wait: 0,
+            wait: 0.0,
             gap: GAPS.0,
             sound: 0.0,
-            sick: 0,
+            sick: 0.0,
             last: PerStage::all(0),
             since_growth: 0,
             interruptions: 0,
@@ -56,11 +56,11 @@ impl Knee {
     pub(super) fn age(&mut self, observation: &Observation) {
         let streams = f64::from(observation.applied.concurrency.network);
         if self.sick < RECOVERY && utility::arrived(observation) < COLLAPSE * self.sound * streams {
-            self.sick += 1;
+            self.sick += pace::weight(observation.interval);
             return;
         }
-        self.wait = self.wait.saturating_sub(1);
-        if self.wait > 0 {
+        self.wait -= pace::weight(observation.interval);
+        if self.wait > 0.0 {
             return;
         }
         (self.sound, self.wait) = (0.0, STEP);
@@ -108,15 +108,15 @@ impl Knee {
         let bound = applied.map(|n| (n - n.div_ceil(4)).max(1));
         self.bound = Some(bound);
         self.wait = self.gap;
-        (self.sound, self.sick) = (before / f64::from(streams.max(1)), 0);
+        (self.sound, self.sick) = (before / f64::from(streams.max(1)), 0.0);
         let reason = format!(
-            "guard: throughput fell to {:.0} % of what fewer streams moved when {} ran: cut, and at most {} for {} intervals",
+            "guard: throughput fell to {:.0} % of what fewer streams moved when {} ran: cut, and at most {} for {:.0} s",
             100.0 * arrived / before,
             applied.network,
             bound.network,
             self.gap
         );
-        self.gap = (self.gap * 2).min(GAPS.1);
+        self.gap = (2.0 * self.gap).min(GAPS.1);
         self.since_growth = BLAME;
         self.recent.clear();
         Some(Decision { concurrency: applied.map(|n| (n / 2).max(1)), ..Decision::uniform(1, reason) })

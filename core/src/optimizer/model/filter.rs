@@ -133,7 +133,9 @@ impl Filter {
         if self.points.len() < 2 || explained || error.abs() <= (SURPRISE.0 * deviation).max(SURPRISE.1) {
             return News::Expected;
         }
-        if self.is_familiar(new, fit.noise) {
+        // Where more than ever run in this state of the path, they have found the end of its capacity, which another state may have too.
+        let untried = side == Side::Less && new.workers > GROWTH * self.ran().fold(0.0, f64::max);
+        if !untried && self.is_familiar(new, fit.noise) {
             return News::Returned;
         }
         let again = self.surprised == Some(side);
@@ -246,6 +248,16 @@ mod tests {
         (0..4).for_each(|_| _ = see(&mut filter, 6.0, 50.0));
         assert_eq!(see(&mut filter, 8.0, 80.0), News::Returned);
         assert!((9.0..11.0).contains(&filter.fit().unwrap().saturation()));
+    }
+
+    #[test]
+    fn growth_that_meets_the_same_capacity_is_no_return() {
+        let mut filter = settled();
+        // Streams move half from now on, so that twenty fill the path.
+        for (workers, rate) in [(10.0, 50.0), (10.0, 50.0), (5.0, 25.0), (5.0, 25.0), (18.0, 88.0)] {
+            see(&mut filter, workers, rate);
+        }
+        assert_ne!(see(&mut filter, 34.0, 100.0), News::Returned);
     }
 
     #[test]

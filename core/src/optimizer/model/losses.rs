@@ -16,12 +16,19 @@ const USUAL: f64 = 0.015;
 /// Most that is held possible.
 const MOST: f64 = 0.9;
 
+/// How loss may grow beyond the base: from which load on, and with which power of what is beyond. Some queues overflow well before the path
+/// is full on average and some only then, and what far too many streams lose says little of a path that is just full.
+const SHAPES: [(f64, i32); 4] = [(FULL, 1), (FULL, 2), (1.0, 1), (1.0, 2)];
+
+/// Another shape has to explain what was seen so much better than the one before it: with the same errors the one counts that costs more.
+const BETTER: f64 = 0.7;
+
 /// The losses of the last intervals.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Losses {
     /// Lost shares below a full path.
     below: VecDeque<f64>,
-    /// Beyond: load, all streams over those that fill the path, less [`FULL`]; and lost share.
+    /// Beyond: load, all streams over those that fill the path, and lost share.
     beyond: VecDeque<(f64, f64)>,
 }
 
@@ -29,6 +36,8 @@ pub(super) struct Losses {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LossLaw {
     base: f64,
+    onset: f64,
+    power: i32,
     slope: f64,
 }
 
@@ -39,21 +48,30 @@ impl Losses {
         if load <= FULL {
             push(&mut self.below, loss, WINDOW_BELOW);
         } else {
-            push(&mut self.beyond, (load - FULL, loss), WINDOW);
+            push(&mut self.beyond, (load, loss), WINDOW);
         }
     }
 
-    /// The law: the mean where the path is not near full, and the slope beyond by least squares.
+    /// The law: the mean where the path is not near full, and beyond it the shape that explains best what was lost.
     pub(super) fn law(&self) -> LossLaw {
         let least = || self.beyond.iter().map(|(_, loss)| *loss).fold(USUAL, f64::min);
         let base = if self.below.is_empty() { least() } else { self.below.iter().sum::<f64>() / self.below.len() as f64 };
+        let [first, others @ ..] = SHAPES.map(|(onset, power)| self.shaped(base, onset, power));
+        let best = others.into_iter().fold(first, |best, other| if other.1 < BETTER * best.1 { other } else { best });
+        best.0
+    }
+
+    /// The law of a shape by least squares, and what it leaves unexplained: the sum of the squares of its errors.
+    fn shaped(&self, base: f64, onset: f64, power: i32) -> (LossLaw, f64) {
+        let over = |load: f64| (load - onset).max(0.0).powi(power);
         let (mut products, mut squares) = (0.0, 0.0);
-        for &(over, loss) in &self.beyond {
-            products += over * (loss - base);
-            squares += over.powi(2);
+        for &(load, loss) in &self.beyond {
+            products += over(load) * (loss - base);
+            squares += over(load).powi(2);
         }
         let slope = if squares > 0.0 { (products / squares).max(0.0) } else { 0.0 };
-        LossLaw { base, slope }
+        let error = |(load, loss): &(f64, f64)| (loss - base - slope * over(*load)).powi(2);
+        (LossLaw { base, onset, power, slope }, self.beyond.iter().map(error).sum())
     }
 }
 
@@ -68,7 +86,7 @@ fn push<T>(values: &mut VecDeque<T>, value: T, most: usize) {
 impl LossLaw {
     /// The lost share that streams cause at a load, beyond the base: what fewer of them would not lose.
     pub(super) fn caused(&self, load: f64) -> f64 {
-        (self.slope * (load - FULL).max(0.0)).min(MOST - self.base).max(0.0)
+        (self.slope * (load - self.onset).max(0.0).powi(self.power)).min(MOST - self.base).max(0.0)
     }
 }
 
@@ -98,6 +116,13 @@ mod tests {
         // Many that lose much, before fewer were tried.
         assert!((law(&[(15.0, 0.15), (15.0, 0.15)]).caused(1.5) - 0.135).abs() < 1e-9);
         assert!(law(&[(15.0, 0.01), (15.0, 0.01)]).caused(1.5) < 1e-9);
+    }
+
+    #[test]
+    fn what_far_too_many_lose_is_no_price_of_a_path_that_is_just_full() {
+        // Ten streams fill it: 2.5 % are lost up to there, and far more beyond.
+        let found = law(&[(5.0, 0.025), (16.0, 0.15), (12.0, 0.06), (10.0, 0.026), (8.0, 0.025), (9.0, 0.025)]);
+        assert!(found.caused(1.0) < 0.005 && found.caused(1.2) > 0.02 && found.caused(1.6) > 0.1, "{found:?}");
     }
 
     #[test]

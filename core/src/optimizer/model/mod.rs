@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use super::setting::whole;
-use super::{Decision, Observation, Optimizer, PerStage, Policy, Setup, pace, utility};
+use super::{Decision, Observation, Optimizer, Pace, PerStage, Policy, Setup, pace, utility};
 use crate::error::Result;
 use crate::report::human_count;
 
@@ -102,7 +102,8 @@ impl Model {
         let rate = utility::arrived(observation);
         self.trip = observation.rtt.into_iter().chain(self.trip).min();
         let (loss, lack) = (observation.loss, unfound(observation, self.waited()));
-        self.network.observe(&Seen { ran: workers, working: workers, rate, loss, bound: Bound::Exact, lack });
+        let time = pace::weight(observation.interval);
+        self.network.observe(&Seen { ran: workers, working: workers, rate, loss, bound: Bound::Exact, lack, time });
         let now = utility::of(observation);
         self.lately = if self.lately == 0.0 { now } else { f64::midpoint(self.lately, now) };
         self.wait = self.wait.saturating_sub(1);
@@ -119,7 +120,8 @@ impl Model {
     /// How long the control loop has waited for new streams to find their rate.
     fn waited(&self) -> Duration {
         let trip = self.trip.unwrap_or_default();
-        if self.network.is_new() { pace::ramp(trip) + pace::first_ramp(trip) } else { pace::ramp(trip) }
+        let first = if self.network.is_new() { pace::first_ramp(trip) } else { Duration::ZERO };
+        Pace::Quick.ramp(trip, true) + first
     }
 
     /// Workers for each stage.

@@ -3,10 +3,13 @@
 use super::choose::Price;
 use crate::optimizer::setting::whole;
 
-/// What a probe multiplies the workers by.
-const FACTOR: f64 = 1.3;
+/// What a probe multiplies the workers by: where measurements are exact, and where noise would hide what so few more bring.
+const FACTOR: (f64, f64) = (1.2, 1.3);
 
-/// Quiet intervals before a probe: at first, and after a change, which may prove to be none.
+/// The noise from which on it does.
+const HIDING: f64 = 0.04;
+
+/// Quiet intervals before a probe, of a second or more: at first, and after a change, which may prove to be none.
 const FIRST: f64 = 6.0;
 const SOON: f64 = 2.0;
 
@@ -24,8 +27,15 @@ const COSTLY: f64 = 0.02;
 /// Growth by which a decision is a look upwards itself.
 const GROWTH: f64 = 1.1;
 
-/// Intervals without a change of the workers before a look below, at first and at most; each doubles them.
-const BELOW: (u32, u32) = (2, 32);
+/// Intervals, of a second or more, without a change of the workers before a look below, at first and at most; each doubles them.
+const BELOW: (f64, f64) = (2.0, 32.0);
+
+/// An interval, as far as a probe depends on it: what it counts for where time has to pass, 0 to 1, and the relative error of measurements.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Measured {
+    pub(super) time: f64,
+    pub(super) noise: f64,
+}
 
 /// When to probe, and from where.
 #[derive(Debug, Clone)]
@@ -34,13 +44,13 @@ pub(super) struct Probe {
     gap: f64,
     from: Option<u16>,
     /// The same for looks below.
-    steady: u32,
-    rest: u32,
+    steady: f64,
+    rest: f64,
 }
 
 impl Default for Probe {
     fn default() -> Self {
-        Self { quiet: 0.0, gap: FIRST, from: None, steady: 0, rest: BELOW.0 }
+        Self { quiet: 0.0, gap: FIRST, from: None, steady: 0.0, rest: BELOW.0 }
     }
 }
 
@@ -64,27 +74,29 @@ impl Probe {
     /// Probes soon, as after a change.
     pub(super) fn hasten(&mut self) {
         (self.gap, self.quiet) = (SOON, 0.0);
-        (self.rest, self.steady) = (BELOW.0, 0);
+        (self.rest, self.steady) = (BELOW.0, 0.0);
     }
 
-    /// Counts an interval after which as many workers run on, or others; answers whether it is time to see if fewer do as well.
-    pub(super) fn may_look_below(&mut self, stays: bool) -> bool {
-        self.steady = if stays { self.steady.saturating_add(1) } else { 0 };
+    /// Counts an interval, for so much, after which as many workers run on, or others; answers whether it is time to see if fewer do as
+    /// well.
+    pub(super) fn may_look_below(&mut self, stays: bool, time: f64) -> bool {
+        self.steady = if stays { self.steady + time } else { 0.0 };
         self.steady >= self.rest
     }
 
     /// Takes note of a look below.
-    pub(super) fn looked_below(&mut self) {
-        (self.rest, self.steady) = ((self.rest * 2).min(BELOW.1), 0);
-        self.quiet += 1.0;
+    pub(super) fn looked_below(&mut self, time: f64) {
+        (self.rest, self.steady) = ((2.0 * self.rest).min(BELOW.1), 0.0);
+        self.quiet += time;
     }
 
     /// Counts an interval after which there are `next` workers, where lately there were up to `highest`; answers what to try instead, if it
     /// is time, and if as many more would pay if they brought as much as the others.
-    pub(super) fn due(&mut self, highest: u16, next: u16, price: &Price) -> Option<u16> {
+    pub(super) fn due(&mut self, highest: u16, next: u16, price: &Price, measured: Measured) -> Option<u16> {
         let grows = f64::from(next) > GROWTH * f64::from(highest);
-        self.quiet = if grows { 0.0 } else { self.quiet + 1.0 };
-        let tried = whole(FACTOR * f64::from(next)).max(next.saturating_add(1)).min(price.limit);
+        self.quiet = if grows { 0.0 } else { self.quiet + measured.time };
+        let factor = if measured.noise < HIDING { FACTOR.0 } else { FACTOR.1 };
+        let tried = whole(factor * f64::from(next)).max(next.saturating_add(1)).min(price.limit);
         let more = f64::from(tried) / f64::from(next.max(1));
         let pays = more.ln() > f64::from(tried.saturating_sub(next)) * price.k.ln();
         if self.quiet < self.gap || tried <= next || !pays {
@@ -100,9 +112,10 @@ mod tests {
     use super::*;
 
     const PRICE: Price = Price { k: 1.02, loss_weight: 10.0, limit: 50 };
+    const EXACT: Measured = Measured { time: 1.0, noise: 0.02 };
 
     fn waits(probe: &mut Probe, workers: u16) -> usize {
-        (1..1000).find(|_| probe.due(workers, workers, &PRICE).is_some()).unwrap_or(0)
+        (1..1000).find(|_| probe.due(workers, workers, &PRICE, EXACT).is_some()).unwrap_or(0)
     }
 
     #[test]
@@ -131,28 +144,40 @@ mod tests {
     #[test]
     fn growth_is_a_probe_itself() {
         let mut probe = Probe::default();
-        (0..5).for_each(|_| assert_eq!(probe.due(10, 10, &PRICE), None));
-        assert_eq!(probe.due(10, 20, &PRICE), None);
+        (0..5).for_each(|_| assert_eq!(probe.due(10, 10, &PRICE, EXACT), None));
+        assert_eq!(probe.due(10, 20, &PRICE, EXACT), None);
         assert_eq!(waits(&mut probe, 20), 6);
     }
 
     #[test]
     fn looks_below_come_after_steady_intervals_and_ever_less_often() {
         let mut probe = Probe::default();
-        assert!(!probe.may_look_below(true) && !probe.may_look_below(false) && !probe.may_look_below(true));
-        assert!(probe.may_look_below(true));
-        probe.looked_below();
-        assert_eq!((1..100).find(|_| probe.may_look_below(true)), Some(4));
+        assert!(!probe.may_look_below(true, 1.0) && !probe.may_look_below(false, 1.0) && !probe.may_look_below(true, 1.0));
+        assert!(probe.may_look_below(true, 1.0));
+        probe.looked_below(1.0);
+        assert_eq!((1..100).find(|_| probe.may_look_below(true, 1.0)), Some(4));
     }
 
     #[test]
-    fn a_probe_is_a_third_more_and_at_least_one() {
-        let tried = |workers, price: &Price| {
+    fn a_probe_is_a_fifth_more_or_a_third_where_noise_is_and_at_least_one() {
+        let tried = |workers, price: &Price, noise| {
             let mut probe = Probe::default();
-            (0..20).find_map(|_| probe.due(workers, workers, price))
+            (0..20).find_map(|_| probe.due(workers, workers, price, Measured { noise, ..EXACT }))
         };
-        assert_eq!([10, 1, 30].map(|workers| tried(workers, &PRICE)), [Some(13), Some(2), Some(39)]);
-        assert_eq!(tried(50, &PRICE), None, "at the limit");
-        assert_eq!(tried(20, &Price { k: 1.1, ..PRICE }), None, "where no more pay");
+        assert_eq!([10, 1, 30].map(|workers| tried(workers, &PRICE, 0.02)), [Some(12), Some(2), Some(36)]);
+        assert_eq!([10, 1, 30].map(|workers| tried(workers, &PRICE, 0.05)), [Some(13), Some(2), Some(39)]);
+        assert_eq!(tried(50, &PRICE, 0.02), None, "at the limit");
+        assert_eq!(tried(20, &Price { k: 1.1, ..PRICE }, 0.02), None, "where no more pay");
+    }
+
+    #[test]
+    fn short_intervals_are_no_reason_to_look_more_often() {
+        let waits = |time| {
+            let mut probe = Probe::default();
+            (1..100).find(|_| probe.due(10, 10, &PRICE, Measured { time, ..EXACT }).is_some())
+        };
+        assert_eq!([waits(1.0), waits(0.5)], [Some(6), Some(12)]);
+        let mut probe = Probe::default();
+        assert_eq!((1..100).find(|_| probe.may_look_below(true, 0.5)), Some(4));
     }
 }

@@ -17,6 +17,8 @@ pub(super) struct Seen {
     pub(super) bound: Bound,
     /// The part of the interval that new workers may have spent below their rate, 0 to 1.
     pub(super) lack: f64,
+    /// What the interval counts for where time has to pass, 0 to 1.
+    pub(super) time: f64,
 }
 
 impl Seen {

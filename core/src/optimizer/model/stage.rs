@@ -4,7 +4,7 @@ use super::choose::{Price, choose, fewer};
 use super::filter::{Filter, News, Side};
 use super::fit::{Bound, Fit};
 use super::losses::Losses;
-use super::probe::Probe;
+use super::probe::{Measured, Probe};
 use super::seen::Seen;
 use crate::optimizer::setting::whole;
 use crate::report::human_rate;
@@ -20,6 +20,9 @@ const LOSSY_BOUND: u16 = 2;
 const SHRINKING: u16 = 3;
 const UNTRIED: f64 = 2.0;
 pub(in crate::optimizer) const LOSSY: f64 = 0.01;
+
+/// The lost share from which on that is much: as much as half of what the path brings is worth.
+const MUCH: f64 = 0.05;
 
 /// The part of proportional growth that a probe has to bring to be followed.
 const ENOUGH_GAIN: f64 = 0.5;
@@ -69,6 +72,8 @@ pub(super) struct Stage {
     fell: bool,
     /// The share that the last interval lost; 0 where the system does not tell.
     lost: f64,
+    /// What the last interval counts for where time has to pass, 0 to 1.
+    time: f64,
     news: News,
     /// Where the probe began that was measured last.
     probed: Option<u16>,
@@ -90,6 +95,7 @@ impl Stage {
             growing: 0,
             fell: false,
             lost: 0.0,
+            time: 1.0,
             news: News::Expected,
             probed: None,
             achieved: 1.0,
@@ -127,7 +133,7 @@ impl Stage {
         let lost = seen.loss.unwrap_or(0.0);
         let lost_more = lost - std::mem::replace(&mut self.lost, lost);
         self.fell = FELL * seen.rate < self.rate;
-        self.rate = seen.rate;
+        (self.rate, self.time) = (seen.rate, seen.time);
         self.news = self.filter.observe(seen.measured(self.before, self.growing > 0), self.probed.map(f64::from));
         let Some(fit) = self.filter.fit() else { return };
         // New streams lose much until they have found their rate, which says nothing of what they lose then.
@@ -162,11 +168,11 @@ impl Stage {
     }
 
     /// The fewest workers that the next decision may go to. Neighbours may do the work of a stage that does not limit.
-    fn least(&self, lossy: bool, enough: Option<f64>) -> u16 {
+    fn least(&self, enough: Option<f64>) -> u16 {
         if enough.is_some() {
             return self.ran.div_ceil(BOUND);
         }
-        let untried = if lossy { 1 } else { whole(self.filter.fewest() / UNTRIED) };
+        let untried = if self.lost > MUCH { 1 } else { whole(self.filter.fewest() / UNTRIED) };
         self.ran.div_ceil(SHRINKING).max(untried.min(self.ran)).max(self.undone())
     }
 
@@ -194,7 +200,7 @@ impl Stage {
             return Next { workers, reason: format!("{} only waited: {} -> {workers}", self.workers, self.ran) };
         }
         let lossy = self.lost > LOSSY;
-        let least = if self.growing > 0 { self.ran } else { self.least(lossy, enough) };
+        let least = if self.growing > 0 { self.ran } else { self.least(enough) };
         let most = self.ran.saturating_mul(if lossy { LOSSY_BOUND } else { BOUND });
         let wanted = if lossy && enough.is_none() { self.telling(fit, price) } else { self.answer(fit, price, enough) };
         let workers = wanted.clamp(least, most.max(least));
@@ -203,13 +209,14 @@ impl Stage {
         if enough.is_some() || matches!(self.news, News::Surprise(_)) {
             return Next { workers, reason };
         }
-        if self.probe.may_look_below(workers == self.ran && self.growing == 0)
+        if self.probe.may_look_below(workers == self.ran && self.growing == 0, self.time)
             && let Some(tried) = fewer(fit, &self.losses, price, workers)
         {
-            self.probe.looked_below();
+            self.probe.looked_below(self.time);
             return Next { workers: tried, reason: format!("{reason}; trying {tried}, which may do as well") };
         }
-        match self.probe.due(self.ran.max(self.before), workers, price) {
+        let measured = Measured { time: self.time, noise: fit.noise };
+        match self.probe.due(self.ran.max(self.before), workers, price, measured) {
             Some(tried) => Next { workers: tried, reason: format!("{reason}; probing {tried} for capacity that grew unseen") },
             None => Next { workers, reason },
         }
@@ -225,13 +232,14 @@ impl Stage {
         }
     }
 
-    /// The answer where much is lost; half of the workers, if nothing but about so many has run yet and so many are the answer: whether they
-    /// lose because they are too many is not to be told by running about as many again.
+    /// The answer where some is lost; half of the workers, if nothing but about so many has run yet and so many are the answer, or more
+    /// although much is lost: whether they lose because they are too many is not to be told by running as many again, and more may cost far
+    /// more than they bring.
     fn telling(&self, fit: &Fit, price: &Price) -> u16 {
         let answer = self.answer(fit, price, None);
         let (answered, ran) = (f64::from(answer), f64::from(self.ran));
-        let alike = answered < ALIKE * ran && ran < ALIKE * answered;
-        if alike && self.news == News::Expected && self.filter.is_of_one_setting(ALIKE) { (self.ran / 2).max(1) } else { answer }
+        let open = ran < ALIKE * answered && (answered < ALIKE * ran || self.lost > MUCH);
+        if open && self.news == News::Expected && self.filter.is_of_one_setting(ALIKE) { (self.ran / 2).max(1) } else { answer }
     }
 
     fn reason(&self, fit: &Fit, next: u16) -> String {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Model;
-use crate::optimizer::{Buffers, Decision, Observation, Optimizer, PerStage, Policy, PolicyName, Setup, pace, utility};
+use crate::optimizer::{Buffers, Decision, Observation, Optimizer, Pace, PerStage, Policy, PolicyName, Setup, pace, utility};
 
 /// A change of the path at the beginning of an interval: what of the capacity and of the rate of a stream is left.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +25,8 @@ pub(super) struct Path {
     pub(super) congestion_loss: f64,
     /// Round trip time, by which new streams find their rate.
     pub(super) rtt: Duration,
+    /// How long intervals are.
+    pub(super) pace: Pace,
     /// Growth in an interval of streams that take the place of others which have gone.
     pub(super) regrowth: f64,
     /// Relative standard deviation of what is measured, and the chance that it is half.
@@ -44,6 +46,7 @@ impl Path {
             base_loss: 0.0,
             congestion_loss: 0.0,
             rtt: Duration::ZERO,
+            pace: Pace::Usual,
             regrowth: f64::INFINITY,
             noise: 0.0,
             outliers: 0.0,
@@ -69,9 +72,9 @@ impl Path {
     /// the interval begins, and what is sent in the others is worth one.
     fn lost_by_new(&self, first: bool) -> f64 {
         let rtt_s = self.rtt.as_secs_f64();
-        let waited = pace::ramp(self.rtt) + if first { pace::first_ramp(self.rtt) } else { Duration::ZERO };
+        let waited = Pace::Quick.ramp(self.rtt, true) + if first { pace::first_ramp(self.rtt) } else { Duration::ZERO };
         let found_s = ((self.stream * rtt_s / 14_480.0).log2() - 1.0) * rtt_s;
-        (found_s - waited.as_secs_f64()).max(0.0) / pace::interval(self.rtt).as_secs_f64()
+        (found_s - waited.as_secs_f64()).max(0.0) / self.pace.interval(self.rtt).as_secs_f64()
     }
 
     /// The highest utility of a constant number of streams in an interval.
@@ -161,7 +164,7 @@ impl Transfer {
         let measured = rate * wild * (path.noise * self.random.normal() - path.noise * path.noise / 2.0).exp();
         let observation = Observation {
             elapsed: Duration::from_secs(u64::from(interval) + 1),
-            interval: pace::interval(path.rtt),
+            interval: path.pace.interval(path.rtt),
             rtt: Some(path.rtt).filter(|rtt| !rtt.is_zero()),
             loss: Some(loss),
             policy: self.policy,

@@ -40,6 +40,17 @@ fn whatever_fills_the_path_it_is_near_the_best_within_five_intervals() {
 }
 
 #[test]
+fn at_the_quick_pace_a_minute_brings_nine_tenths_of_what_the_best_constant_would() {
+    for best in [1.0, 2.0, 5.0, 8.0, 12.0, 20.0, 40.0] {
+        let path = Path { pace: Pace::Quick, noise: 0.02, congestion_loss: 0.1, ..Path::of_streams(best) };
+        for seed in 0..4 {
+            let found = run(model(), &path, 100, seed);
+            assert!(found.mean(0..100) > 0.9, "{best}: {} {:?}", found.mean(0..100), found.streams);
+        }
+    }
+}
+
+#[test]
 fn a_path_that_one_stream_fills_gets_one_or_two() {
     let found = good(&Path::of_streams(0.5), 1.0, 30, 0);
     assert!(found.streams[5..].iter().filter(|n| **n > 1).count() <= 8, "{:?}", found.streams);

@@ -6,7 +6,7 @@ use crate::optimizer::model::fit::{Point, first_noise};
 const PRICE: Price = Price { k: 1.02, loss_weight: 10.0, limit: 50 };
 
 fn see(stage: &mut Stage, ran: f64, rate: f64) {
-    stage.observe(&Seen { ran, working: ran, rate, loss: None, bound: Bound::Exact, lack: 0.0 });
+    stage.observe(&Seen { ran, working: ran, rate, loss: None, bound: Bound::Exact, lack: 0.0, time: 1.0 });
 }
 
 /// Ten streams of 80 Mbit/s fill it.
@@ -68,12 +68,12 @@ fn growth_over_a_long_path_is_not_in_vain_because_new_streams_are_slow() {
     let grown = |lack: f64| {
         let mut stage = Stage::new("streams");
         for (ran, rate) in [(4.0, 4e7), (12.0, 9.6e7)] {
-            stage.observe(&Seen { ran, working: ran, rate, loss: None, bound: Bound::Exact, lack });
+            stage.observe(&Seen { ran, working: ran, rate, loss: None, bound: Bound::Exact, lack, time: 1.0 });
         }
         stage.decide(&PRICE, None).workers
     };
     assert!(grown(0.3) > grown(0.0), "{} and {}", grown(0.3), grown(0.0));
-    let seen = Seen { ran: 6.0, working: 6.0, rate: 1e8, loss: None, bound: Bound::Exact, lack: 0.3 };
+    let seen = Seen { ran: 6.0, working: 6.0, rate: 1e8, loss: None, bound: Bound::Exact, lack: 0.3, time: 1.0 };
     let (same, grown) = (seen.measured(6, false), seen.measured(3, false));
     assert!(same.doubt < 1e-12 && grown.doubt > 0.05 && grown.rate > same.rate);
     assert!(seen.measured(0, false).doubt.is_finite() && Seen { ran: 0.0, ..seen }.measured(0, false).doubt.is_finite());
@@ -111,18 +111,18 @@ fn streams_that_move_no_more_each_after_others_have_gone_are_what_limits() {
 fn a_probe_that_did_not_run_counts_for_nothing() {
     let probing = || {
         let mut stage = settled();
-        for ran in [16.0, 13.0, 13.0, 10.0] {
+        for ran in [16.0, 12.0, 12.0, 10.0] {
             see(&mut stage, ran, 1e8);
         }
         let due = (0..60).any(|_| {
             see(&mut stage, 10.0, 1e8);
-            stage.decide(&PRICE, None).reason.contains("probing 13")
+            stage.decide(&PRICE, None).reason.contains("probing 12")
         });
         assert!(due);
         stage
     };
     let mut stage = probing();
-    see(&mut stage, 13.0, 1.3e8);
+    see(&mut stage, 12.0, 1.2e8);
     assert_eq!(stage.news, News::Changed);
     // It was held near where it began: as much more would have come without any probe, and is measured again.
     let mut stage = probing();
@@ -147,19 +147,23 @@ fn where_the_first_workers_lose_much_half_of_them_tell_whether_they_are_too_many
     let next = |loss: f64, seen: &[(f64, f64)]| {
         let mut stage = Stage::new("streams");
         for &(ran, rate) in seen {
-            stage.observe(&Seen { ran, working: ran, rate, loss: Some(loss), bound: Bound::Exact, lack: 0.0 });
+            stage.observe(&Seen { ran, working: ran, rate, loss: Some(loss), bound: Bound::Exact, lack: 0.0, time: 1.0 });
         }
         stage.decide(&PRICE, None).workers
     };
     assert_eq!(next(0.04, &[(16.0, 2e8)]), 8);
     assert!(next(0.001, &[(16.0, 2e8)]) > 10);
     assert_ne!(next(0.04, &[(4.0, 1e8), (16.0, 4e8)]), 8, "two settings tell more than that");
+    // Where nothing is known of the path more streams may bring more, but not where much is lost already.
+    assert!(next(0.04, &[(4.0, 5e7)]) > 4);
+    assert_eq!(next(0.1, &[(4.0, 5e7)]), 2);
+    assert!(next(0.1, &[(4.0, 5e7), (2.0, 2.5e7)]) > 2, "fewer lose as much");
 }
 
 #[test]
 fn a_stage_that_only_waited_gets_fewer_workers() {
     let mut stage = Stage::new("writers");
-    stage.observe(&Seen { ran: 20.0, working: 20.0, rate: 1e8, loss: None, bound: Bound::AtLeast, lack: 0.0 });
+    stage.observe(&Seen { ran: 20.0, working: 20.0, rate: 1e8, loss: None, bound: Bound::AtLeast, lack: 0.0, time: 1.0 });
     assert_eq!(stage.decide(&PRICE, Some(1e8)).workers, 16);
     assert_eq!(stage.capability(&PRICE), None);
 }
