@@ -142,11 +142,10 @@ impl Transfer {
         let trip = peer.as_ref().map_or(work.contact / 2, |peer| peer.rtt);
         let rtt = (peer.is_some() || !trip.is_zero()).then_some(trip);
         let beginning = beginning.map(|beginning| beginning.over(rtt, peer.as_ref().and_then(|peer| peer.local)));
-        let optimizer = match self.optimizer {
-            Some(own) => own,
-            None => learned.optimizer(&self.options, work.first_streams, rtt)?,
+        let (optimizer, pace) = match self.optimizer {
+            Some(own) => (own, Pace::Usual),
+            None => (learned.optimizer(&self.options, work.first_streams, rtt)?, Pace::of(&self.options.optimizer)),
         };
-        let pace = Pace::of(optimizer.name());
         let optimizer = SharedOptimizer::new(optimizer, &self.options, self.guarding);
         let recording = Recording::begin(beginning, optimizer.name());
         let member = Member::join(limits, claim(&self.options, &self.sources, &self.destination, &policy, &Here::of(&work)));
@@ -183,11 +182,10 @@ impl Transfer {
         let parts = u16::try_from(job.parts().max(1)).unwrap_or(u16::MAX);
         let policy = Policy::new(self.options.policy, self.options.max_streams.get().min(parts));
         let first = self.first_streams(true, None);
-        let optimizer = match self.optimizer {
-            Some(own) => own,
-            None => learned.optimizer(&self.options, first, None)?,
+        let (optimizer, pace) = match self.optimizer {
+            Some(own) => (own, Pace::Usual),
+            None => (learned.optimizer(&self.options, first, None)?, Pace::of(&self.options.optimizer)),
         };
-        let pace = Pace::of(optimizer.name());
         let optimizer = SharedOptimizer::new(optimizer, &self.options, self.guarding);
         let recording = Recording::begin(beginning, optimizer.name());
         let stages = PerStage { read: job.way() == Way::There, network: true, write: job.way() == Way::Here };

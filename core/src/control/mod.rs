@@ -11,7 +11,8 @@ use crate::event::{Event, EventSender, Sampled, Totals, Tuned};
 use crate::history::{Judged, Recorder};
 use crate::metrics::{Rates, Sample, sampler};
 use crate::optimizer::guard::is_nearly_done;
-use crate::optimizer::{Decision, Listed, Optimizer, Pace, PerStage, Policy, pace};
+use crate::optimizer::pace::New;
+use crate::optimizer::{Decision, Listed, Optimizer, Pace, Policy};
 
 mod bottleneck;
 mod clock;
@@ -136,8 +137,8 @@ pub fn run(plant: &mut dyn Plant, optimizer: Box<dyn Optimizer>, settings: Setti
         shown_at: clock.now(),
         recorded: first,
         unapplied: false,
-        before: PerStage::all(0),
-        grown: true,
+        before: u16::MAX,
+        grown: false,
         held_back: false,
         trip: first_trip,
     };
@@ -161,8 +162,8 @@ struct Controller<'a> {
     recorded: Option<Sample>,
     /// The last decision has not reached the plant yet.
     unapplied: bool,
-    /// The workers before the last decision, and whether it made some of them new.
-    before: PerStage<u16>,
+    /// The streams of the last decision, and whether some of them are new: those of the first one are what the warm-up waits for.
+    before: u16,
     grown: bool,
     /// The last interval was held back by the rate of the host.
     held_back: bool,
@@ -197,8 +198,9 @@ impl Controller<'_> {
     fn settle(&mut self) -> bool {
         let interval = self.interval();
         self.pause(interval, Until::Settled);
-        let (pace, grown) = (self.settings.pace, self.grown);
-        self.ramp(|rtt| pace.ramp(rtt, grown))
+        let grown = self.grown && !self.unapplied;
+        self.grown &= self.unapplied;
+        self.ramp(if grown { New::Some } else { New::None })
     }
 
     /// Waits until the first bytes have arrived and the first streams have found their windows: what comes before that says nothing about
@@ -218,13 +220,15 @@ impl Controller<'_> {
                 && sample.arrived.bytes > 0
             {
                 self.saw(sample);
-                return self.ramp(pace::first_ramp);
+                return self.ramp(New::First);
             }
         }
     }
 
-    fn ramp(&mut self, time: impl FnOnce(Duration) -> Duration) -> bool {
-        self.pause(self.trip.map_or(Duration::ZERO, time), Until::Finished)
+    fn ramp(&mut self, new: New) -> bool {
+        let interval = self.interval();
+        let time = self.trip.map_or(Duration::ZERO, |rtt| self.settings.pace.ramp(rtt, new, interval));
+        self.pause(time, Until::Finished)
     }
 
     /// Waits, showing progress meanwhile; true if what it waits for came before the time was over.
@@ -299,8 +303,8 @@ impl Controller<'_> {
 
     fn apply(&mut self) {
         let decision = self.pass_on();
-        let before = std::mem::replace(&mut self.before, decision.concurrency);
-        self.grown = decision.concurrency.network > before.network;
+        let streams = decision.concurrency.network;
+        self.grown |= streams > std::mem::replace(&mut self.before, streams);
         let tuned = Tuned { elapsed_s: self.clock.now().as_secs_f64(), decision };
         self.settings.recorder.decision(&tuned, self.tuner.error.as_ref().map(Error::kind));
         self.settings.events.send(Event::Tuned(tuned.clone()));

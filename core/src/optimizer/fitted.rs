@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::first::{FIRST_WINDOW, Wanted};
 use super::memory::{Memory, Verdict};
 use super::model::{LOSSY, unfound};
-use super::{Decision, FirstStreams, Observation, Optimizer, Pace, PerStage, Policy, pace, utility};
+use super::pace::New;
+use super::{Decision, FirstStreams, Observation, Optimizer, Pace, PerStage, Policy, utility};
 use crate::error::Result;
 use crate::history::Settled;
 use crate::report::{human_bytes, human_count};
@@ -53,7 +54,8 @@ impl Fitted {
 
     /// The bytes per second that an interval tells of: in the first one those of streams that have found their windows.
     fn rate(&self, memory: &Memory, observation: &Observation) -> f64 {
-        let waited = Pace::Quick.ramp(self.rtt, true) + pace::first_ramp(self.rtt);
+        let ramp = |new| Pace::Quick.ramp(self.rtt, new, observation.interval);
+        let waited = ramp(New::None) + ramp(New::First);
         let unfound = if memory.is_new() { unfound(observation, waited) } else { 0.0 };
         utility::arrived(observation) / (1.0 - unfound)
     }

@@ -13,7 +13,7 @@ const RAMP_TRIPS: (u32, u32) = (2, 5);
 /// Longest time for either.
 const RAMP: Duration = Duration::from_secs(1);
 
-/// What new streams get at least at the quick pace: they begin by sending too much, and what was lost is sent again after 200 ms at the
+/// What new streams get at least at the quick pace, unless intervals are shorter: they begin by sending too much, and what was lost is sent again after 200 ms at the
 /// earliest where nothing else tells of it [RFC 6298 §2.4 with Linux's least timeout]. How much they lose then says little of their number.
 const REPAIR: Duration = Duration::from_millis(400);
 
@@ -44,16 +44,33 @@ impl Pace {
         (trips * rtt).clamp(shortest, LONGEST)
     }
 
-    /// Time that streams get after a decision took effect, before the next interval begins; `new`: whether some of them are.
-    pub(crate) fn ramp(self, rtt: Duration, new: bool) -> Duration {
-        let found = (RAMP_TRIPS.0 * rtt).min(RAMP);
-        if new && self == Self::Quick { found.max(REPAIR) } else { found }
+    /// Time that streams get after a decision took effect, before the next interval begins, which takes `interval`.
+    pub(crate) fn ramp(self, rtt: Duration, new: New, interval: Duration) -> Duration {
+        let (trips, repair) = match new {
+            New::None => (RAMP_TRIPS.0, Duration::ZERO),
+            New::Some => (RAMP_TRIPS.0, self.repair(interval)),
+            New::First => (RAMP_TRIPS.1, self.repair(interval)),
+        };
+        (trips * rtt).min(RAMP).max(repair)
+    }
+
+    fn repair(self, interval: Duration) -> Duration {
+        match self {
+            Self::Usual => Duration::ZERO,
+            Self::Quick => REPAIR.min(interval),
+        }
     }
 }
 
-/// Further time that the first streams get after the first bytes have arrived.
-pub(crate) fn first_ramp(rtt: Duration) -> Duration {
-    (RAMP_TRIPS.1 * rtt).min(RAMP)
+/// Which streams are new when an interval is about to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum New {
+    /// None of them.
+    None,
+    /// Those that the last decision added.
+    Some,
+    /// All of them, and the first bytes have just arrived.
+    First,
 }
 
 /// What an interval counts for where intervals are counted to let time pass: its seconds, and 1 at most.
@@ -69,21 +86,29 @@ mod tests {
     fn long_paths_have_longer_intervals_and_ramps_within_bounds() {
         let of = |pace: Pace, rtt_ms| {
             let rtt = Duration::from_millis(rtt_ms);
-            [pace.interval(rtt), pace.ramp(rtt, false), pace.ramp(rtt, true), first_ramp(rtt)].map(|time| time.as_millis())
+            let interval = pace.interval(rtt);
+            let ramp = |new| pace.ramp(rtt, new, interval);
+            [interval, ramp(New::None), ramp(New::Some), ramp(New::First)].map(|time| time.as_millis())
         };
         assert_eq!(of(Pace::Usual, 0), [1000, 0, 0, 0]);
         assert_eq!(of(Pace::Usual, 20), [1000, 40, 40, 100]);
         assert_eq!(of(Pace::Usual, 200), [2000, 400, 400, 1000]);
         assert_eq!(of(Pace::Usual, 800), [5000, 1000, 1000, 1000]);
-        assert_eq!(of(Pace::Quick, 0), [500, 0, 400, 0]);
+        assert_eq!(of(Pace::Quick, 0), [500, 0, 400, 400]);
         assert_eq!(of(Pace::Quick, 100), [800, 200, 400, 500]);
         assert_eq!(of(Pace::Quick, 900), [5000, 1000, 1000, 1000]);
     }
 
     #[test]
+    fn short_intervals_that_somebody_asked_for_wait_no_longer_than_they_last() {
+        let interval = Duration::from_millis(50);
+        assert_eq!([New::Some, New::First].map(|new| Pace::Quick.ramp(Duration::ZERO, new, interval)), [interval; 2]);
+    }
+
+    #[test]
     fn the_default_is_quick_and_what_the_papers_propose_is_not() {
         assert_eq!(["auto", "model"].map(Pace::of), [Pace::Quick; 2]);
-        assert_eq!(["falcon", "edt", "my own"].map(Pace::of), [Pace::Usual; 3]);
+        assert_eq!(["falcon", "edt", "generalist"].map(Pace::of), [Pace::Usual; 3]);
     }
 
     #[test]

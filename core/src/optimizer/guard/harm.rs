@@ -2,7 +2,7 @@
 //!
 //! The best is believed only while it delivers: what is brought back is measured again, and forgotten if the path has changed.
 
-use crate::optimizer::{Decision, Observation, utility};
+use crate::optimizer::{Decision, Observation, pace, utility};
 
 /// Below this share of the best utility an interval is poor.
 const POOR: f64 = 0.8;
@@ -10,7 +10,7 @@ const POOR: f64 = 0.8;
 /// Poor intervals in a row that bring the best setting back.
 const PATIENCE: u32 = 3;
 
-/// What is left of the best utility after an interval: paths change, and an old best counts for less.
+/// What is left of the best utility after an interval of a second or more: paths change, and an old best counts for less.
 const AGEING: f64 = 0.998;
 
 /// By what part of the way the loss of the path is taken to rise to what an interval shows.
@@ -111,7 +111,7 @@ impl Harm {
             return Verdict::Fine;
         };
         // Where much is lost the utility is below zero.
-        best.utility -= (1.0 - AGEING) * best.utility.abs();
+        best.utility -= (1.0 - AGEING) * pace::weight(observation.interval) * best.utility.abs();
         let poor = now < best.utility - (1.0 - POOR) * best.utility.abs();
         let there = is_near(observation.applied.concurrency.network, best.decision.concurrency.network);
         match self.state {

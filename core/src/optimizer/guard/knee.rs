@@ -23,7 +23,7 @@ const RECOVERY: f64 = 60.0;
 
 pub(super) struct Knee {
     bound: Option<PerStage<u16>>,
-    /// Intervals until the bound rises, and how many it will be after the next collapse.
+    /// Intervals, of a second or more, until the bound rises, and how many it will be after the next collapse.
     wait: f64,
     gap: f64,
     /// Bytes per second that a stream moved before the collapse, and for how many intervals they have not come back.
@@ -110,7 +110,7 @@ impl Knee {
         self.wait = self.gap;
         (self.sound, self.sick) = (before / f64::from(streams.max(1)), 0.0);
         let reason = format!(
-            "guard: throughput fell to {:.0} % of what fewer streams moved when {} ran: cut, and at most {} for {:.0} s",
+            "guard: throughput fell to {:.0} % of what fewer streams moved when {} ran: cut, and at most {} for {:.0} intervals of a second or more",
             100.0 * arrived / before,
             applied.network,
             bound.network,

@@ -23,6 +23,9 @@ const SHAPES: [(f64, i32); 4] = [(FULL, 1), (FULL, 2), (1.0, 1), (1.0, 2)];
 /// Another shape has to explain what was seen so much better than the one before it: with the same errors the one counts that costs more.
 const BETTER: f64 = 0.7;
 
+/// Errors up to this share say nothing: two shapes through few points differ by less than what is lost by chance.
+const EXACT: f64 = 0.003;
+
 /// The losses of the last intervals.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Losses {
@@ -57,7 +60,8 @@ impl Losses {
         let least = || self.beyond.iter().map(|(_, loss)| *loss).fold(USUAL, f64::min);
         let base = if self.below.is_empty() { least() } else { self.below.iter().sum::<f64>() / self.below.len() as f64 };
         let [first, others @ ..] = SHAPES.map(|(onset, power)| self.shaped(base, onset, power));
-        let best = others.into_iter().fold(first, |best, other| if other.1 < BETTER * best.1 { other } else { best });
+        let exact = self.beyond.len() as f64 * EXACT.powi(2);
+        let best = others.into_iter().fold(first, |best, other| if other.1 + exact < BETTER * best.1 { other } else { best });
         best.0
     }
 
@@ -114,7 +118,8 @@ mod tests {
         assert!(found.caused(0.7) < 1e-9 && (found.caused(2.75) - 0.2).abs() < 1e-9);
         assert!(found.caused(100.0) <= MOST);
         // Many that lose much, before fewer were tried.
-        assert!((law(&[(15.0, 0.15), (15.0, 0.15)]).caused(1.5) - 0.135).abs() < 1e-9);
+        let many = law(&[(15.0, 0.15), (15.0, 0.15)]);
+        assert!((many.caused(1.5) - 0.135).abs() < 1e-9 && (many.caused(1.2) - 0.081).abs() < 1e-9, "{many:?}");
         assert!(law(&[(15.0, 0.01), (15.0, 0.01)]).caused(1.5) < 1e-9);
     }
 
@@ -122,7 +127,7 @@ mod tests {
     fn what_far_too_many_lose_is_no_price_of_a_path_that_is_just_full() {
         // Ten streams fill it: 2.5 % are lost up to there, and far more beyond.
         let found = law(&[(5.0, 0.025), (16.0, 0.15), (12.0, 0.06), (10.0, 0.026), (8.0, 0.025), (9.0, 0.025)]);
-        assert!(found.caused(1.0) < 0.005 && found.caused(1.2) > 0.02 && found.caused(1.6) > 0.1, "{found:?}");
+        assert!(found.caused(1.0) < 0.012 && found.caused(1.2) > 0.02 && found.caused(1.6) > 0.1, "{found:?}");
     }
 
     #[test]

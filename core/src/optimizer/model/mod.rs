@@ -12,6 +12,7 @@
 
 use std::time::Duration;
 
+use super::pace::New;
 use super::setting::whole;
 use super::{Decision, Observation, Optimizer, Pace, PerStage, Policy, Setup, pace, utility};
 use crate::error::Result;
@@ -101,7 +102,7 @@ impl Model {
         let workers = running(observation);
         let rate = utility::arrived(observation);
         self.trip = observation.rtt.into_iter().chain(self.trip).min();
-        let (loss, lack) = (observation.loss, unfound(observation, self.waited()));
+        let (loss, lack) = (observation.loss, unfound(observation, self.waited(observation.interval)));
         let time = pace::weight(observation.interval);
         self.network.observe(&Seen { ran: workers, working: workers, rate, loss, bound: Bound::Exact, lack, time });
         let now = utility::of(observation);
@@ -117,11 +118,11 @@ impl Model {
         self.answer(PerStage::all(next.workers), policy, next.reason)
     }
 
-    /// How long the control loop has waited for new streams to find their rate.
-    fn waited(&self) -> Duration {
+    /// How long the control loop has waited for new streams to find their rate before an interval of this length.
+    fn waited(&self, interval: Duration) -> Duration {
         let trip = self.trip.unwrap_or_default();
-        let first = if self.network.is_new() { pace::first_ramp(trip) } else { Duration::ZERO };
-        Pace::Quick.ramp(trip, true) + first
+        let ramp = |new| Pace::Quick.ramp(trip, new, interval);
+        if self.network.is_new() { ramp(New::None) + ramp(New::First) } else { ramp(New::Some) }
     }
 
     /// Workers for each stage.
@@ -187,7 +188,7 @@ impl Optimizer for Model {
         if observation.held_back {
             return Ok(self.answer(self.last, &observation.policy, "others of this host limited: staying".to_owned()));
         }
-        let waited = self.waited();
+        let waited = self.waited(observation.interval);
         let Some(apart) = &mut self.apart else { return Ok(self.together(observation)) };
         apart.observe(&mut self.network, observation, waited);
         if apart.is_in_vain() {

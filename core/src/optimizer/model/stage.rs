@@ -30,11 +30,11 @@ const ENOUGH_GAIN: f64 = 0.5;
 /// Growth up to which the workers of an interval count as those of the one before.
 const SETTLED: f64 = 1.1;
 
-/// A reduction by which the others get a place to grow into; growth of the rate from which on they are still growing; and for how many
-/// intervals that is waited for.
+/// A reduction by which the others get a place to grow into; growth of the rate in a second from which on they are still growing; and for how
+/// many seconds that is waited for, or intervals that are longer.
 const REDUCED: f64 = 1.3;
-const MOST_GROWING: u8 = 3;
-const GROWING: f64 = 1.05;
+const MOST_GROWING: f64 = 3.0;
+const GROWING: f64 = 0.05;
 
 /// Numbers of workers up to this factor apart tell about the same.
 const ALIKE: f64 = 1.5;
@@ -129,7 +129,7 @@ impl Stage {
         self.achieved = expected.map_or(1.0, |expected| seen.rate / expected.exp());
         // A probe that was overruled has found nothing out, and does not count as one in vain.
         self.probed = self.probe.end().filter(|from| f64::from(self.ran) > SETTLED * f64::from(*from));
-        self.growing = self.growing_since(seen.rate);
+        self.growing = self.growing_since(seen.rate, seen.time);
         let lost = seen.loss.unwrap_or(0.0);
         let lost_more = lost - std::mem::replace(&mut self.lost, lost);
         self.fell = FELL * seen.rate < self.rate;
@@ -154,16 +154,19 @@ impl Stage {
 
     /// For how many intervals the workers may have been growing into the place of others that have gone: windows grow slowly where nothing
     /// was lost, over seconds, so that the first intervals after a reduction say less than what so many can move.
-    fn growing_since(&self, rate: f64) -> u8 {
+    fn growing_since(&self, rate: f64, time: f64) -> u8 {
         let (before, ran) = (f64::from(self.before), f64::from(self.ran));
         // By more than noise.
-        let more = GROWING.max(1.0 + 2.0 * self.filter.fit().map_or(0.0, |fit| fit.noise));
+        let more = 1.0 + (GROWING * time).max(2.0 * self.filter.fit().map_or(0.0, |fit| fit.noise));
         if before > REDUCED * ran {
             // Where each moves no more than before, it is not the place of others that it lacks.
             let each = rate / ran.max(1.0) > more * self.rate / before;
             return u8::from(more * rate < self.rate && each);
         }
-        let grows = (1..MOST_GROWING).contains(&self.growing) && ran <= SETTLED * before && rate > more * self.rate;
+        let grows = self.growing > 0
+            && f64::from(self.growing) * time < MOST_GROWING
+            && ran <= SETTLED * before
+            && rate > more * self.rate;
         if grows { self.growing + 1 } else { 0 }
     }
 
@@ -239,7 +242,11 @@ impl Stage {
         let answer = self.answer(fit, price, None);
         let (answered, ran) = (f64::from(answer), f64::from(self.ran));
         let open = ran < ALIKE * answered && (answered < ALIKE * ran || self.lost > MUCH);
-        if open && self.news == News::Expected && self.filter.is_of_one_setting(ALIKE) { (self.ran / 2).max(1) } else { answer }
+        if open && self.ran > 1 && self.news == News::Expected && self.filter.is_of_one_setting(ALIKE) {
+            (self.ran / 2).max(1)
+        } else {
+            answer
+        }
     }
 
     fn reason(&self, fit: &Fit, next: u16) -> String {

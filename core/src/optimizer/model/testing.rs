@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::Model;
-use crate::optimizer::{Buffers, Decision, Observation, Optimizer, Pace, PerStage, Policy, PolicyName, Setup, pace, utility};
+use crate::optimizer::pace::New;
+use crate::optimizer::{Buffers, Decision, Observation, Optimizer, Pace, PerStage, Policy, PolicyName, Setup, utility};
 
 /// A change of the path at the beginning of an interval: what of the capacity and of the rate of a stream is left.
 #[derive(Debug, Clone, Copy)]
@@ -72,7 +73,8 @@ impl Path {
     /// the interval begins, and what is sent in the others is worth one.
     fn lost_by_new(&self, first: bool) -> f64 {
         let rtt_s = self.rtt.as_secs_f64();
-        let waited = Pace::Quick.ramp(self.rtt, true) + if first { pace::first_ramp(self.rtt) } else { Duration::ZERO };
+        let ramp = |new| Pace::Quick.ramp(self.rtt, new, self.pace.interval(self.rtt));
+        let waited = if first { ramp(New::None) + ramp(New::First) } else { ramp(New::Some) };
         let found_s = ((self.stream * rtt_s / 14_480.0).log2() - 1.0) * rtt_s;
         (found_s - waited.as_secs_f64()).max(0.0) / self.pace.interval(self.rtt).as_secs_f64()
     }
