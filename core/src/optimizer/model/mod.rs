@@ -49,6 +49,9 @@ const STRAINED: u32 = 2;
 /// Intervals before that is tried again where it was in vain; each further time doubles them.
 const WAIT: u32 = 50;
 
+/// Seconds of work that are no longer worth fewer streams: those that stay take the place of the others within seconds at the earliest.
+const ENDING_S: f64 = 4.0;
+
 /// Decides by what it believes of the path.
 pub struct Model {
     first: u16,
@@ -115,6 +118,11 @@ impl Model {
             return self.apart(observation);
         }
         let next = self.network.decide(&Price::of(policy, policy.limit.network), None);
+        let ran = observation.applied.concurrency.network;
+        if next.workers < ran && is_ending(observation) {
+            let reason = format!("{} ({ran} to the end, which is near)", next.reason);
+            return self.answer(PerStage::all(ran), policy, reason);
+        }
         self.answer(PerStage::all(next.workers), policy, next.reason)
     }
 
@@ -147,6 +155,12 @@ impl Model {
         let reason = format!("readers and writers of their own moved no more: {streams} streams read and write again");
         self.answer(PerStage::all(streams), &observation.policy, reason)
     }
+}
+
+/// Whether the work is over before fewer streams would move as much as those that run, unless these lose much.
+fn is_ending(observation: &Observation) -> bool {
+    let left = observation.bytes_left.map_or(f64::INFINITY, |bytes| bytes as f64);
+    left < ENDING_S * utility::arrived(observation) && observation.loss.is_none_or(|lost| lost <= LOSSY)
 }
 
 /// Streams that ran, averaged over the interval.

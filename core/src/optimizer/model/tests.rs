@@ -292,6 +292,22 @@ fn nothing_and_nonsense_leave_it_where_it_is() {
 }
 
 #[test]
+fn shortly_before_the_end_streams_stay_unless_they_lose_much() {
+    let next = |bytes_left: Option<u64>, loss: f64| {
+        let mut model = Model::new(&Setup { streams: 48, ..Setup::of_a_test() });
+        let started = model.start(&Policy::new(PolicyName::Fair, 64));
+        let observation = Observation { bytes_left, loss: Some(loss), ..Observation::of_a_test(started, 120e6, 64) };
+        model.decide(&observation).unwrap()
+    };
+    let ending = next(Some(400_000_000), 0.0);
+    assert_eq!(ending.concurrency.network, 48);
+    assert!(ending.reason.contains("48 to the end"), "{}", ending.reason);
+    for (left, loss) in [(None, 0.0), (Some(600_000_000), 0.0), (Some(400_000_000), 0.02)] {
+        assert!(next(left, loss).concurrency.network < 48, "{left:?} {loss}");
+    }
+}
+
+#[test]
 fn a_limit_is_obeyed_at_once_and_what_ran_counts_instead_of_what_was_asked_for() {
     let mut model = Model::new(&Setup::of_a_test());
     let policy = Policy::new(PolicyName::Fair, 2);
