@@ -1,4 +1,5 @@
 mod host;
+mod pace;
 
 use std::sync::Arc;
 
@@ -384,34 +385,4 @@ fn without_meters_nothing_is_decided_and_nothing_breaks() {
     let outcome = run(&mut plant, Box::new(Falcon::new()), settings(), &*clock);
     assert_eq!((outcome.timeline.len(), outcome.decisions.len()), (0, 1));
     assert!(outcome.limited.bottleneck().is_none());
-}
-
-#[test]
-fn long_round_trips_make_long_intervals() {
-    for (rtt, interval) in [(10, 1000), (100, 1000), (300, 3000), (900, 5000)] {
-        let clock = Arc::new(ManualClock::new());
-        let mut plant = SimulatedPlant::new(&clock, 60);
-        plant.rtt = Duration::from_millis(rtt);
-        let (optimizer, seen) = Scripted::new(&[3; 60], refuse);
-        run(&mut plant, optimizer, settings(), &*clock);
-        assert!(seen.lock().len() > 5);
-        assert!(seen.lock().iter().all(|observation| observation.interval == Duration::from_millis(interval)));
-    }
-}
-
-#[test]
-fn at_the_quick_pace_an_interval_waits_until_new_streams_have_repaired_their_losses() {
-    let ends = |pace: Pace, interval: Option<Duration>| {
-        let clock = Arc::new(ManualClock::new());
-        let mut plant = SimulatedPlant::new(&clock, 20);
-        plant.rtt = Duration::from_millis(10);
-        let (optimizer, seen) = Scripted::new(&[6, 6, 3, 3], refuse);
-        run(&mut plant, optimizer, Settings { pace, interval, ..settings() }, &*clock);
-        let ends: Vec<Duration> = seen.lock().iter().map(|observation| observation.elapsed).collect();
-        ends.windows(2).map(|pair| (pair[1] - pair[0]).as_millis()).collect::<Vec<_>>()
-    };
-    // Streams open 200 ms late: more of them, as many, fewer, as many.
-    assert_eq!(ends(Pace::Quick, None), [1100, 720, 720, 720]);
-    assert_eq!(ends(Pace::Usual, None), [1220; 4]);
-    assert_eq!(ends(Pace::Quick, Some(Duration::from_millis(100))), [300, 220, 220, 220]);
 }
