@@ -98,11 +98,13 @@ def test_the_report_says_in_a_sentence_what_limited_and_how_the_streams_went(
     outcome = edt.copy("--max-streams", "4", source, server.url("tree/"))
     events = outcome.events()
     report = events[-1]
-    found = re.fullmatch(r"write-bound at the destination (\d+) % of the time; (\S.*) streams", report["explanation"])
+    went = r"(\S.*) (?:streams|workers \(read/network/write\))"
+    found = re.fullmatch(rf"write-bound at the destination (\d+) % of the time; {went}", report["explanation"])
     assert found, report["explanation"]
     limited = [sample["bottleneck"] == "write" for sample in report["timeline"]]
     assert abs(int(found[1]) - 100 * sum(limited) / len(limited)) <= 25, (found[1], limited)
-    assert found[2].split(" -> ")[0] == str(decided(report)[0])
+    # Writers may have got workers of their own by then: all stages began with as many.
+    assert set(found[2].split(" -> ")[0].split("/")) == {str(decided(report)[0])}
     assert f"how it went: {report['explanation']}" in outcome.err
     tuned = [event["decision"]["reason"] for event in events if event["event"] == "tuned"]
     assert tuned and all(tuned) and tuned == [each["decision"]["reason"] for each in report["decisions"]]
