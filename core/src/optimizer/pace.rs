@@ -13,8 +13,9 @@ const RAMP_TRIPS: (u32, u32) = (2, 5);
 /// Longest time for either.
 const RAMP: Duration = Duration::from_secs(1);
 
-/// What new streams get at least at the quick pace, unless intervals are shorter: they begin by sending too much, and what was lost is sent again after 200 ms at the
-/// earliest where nothing else tells of it [RFC 6298 §2.4 with Linux's least timeout]. How much they lose then says little of their number.
+/// What new streams get at least at the quick pace, unless intervals are shorter: they begin by sending too much, and what was lost is sent
+/// again after 200 ms at the earliest where nothing else tells of it [RFC 6298 §2.4 with Linux's least timeout]. How much they lose then says
+/// little of their number.
 const REPAIR: Duration = Duration::from_millis(400);
 
 /// How soon decisions follow one another.

@@ -243,7 +243,7 @@ impl Stage {
         let (answered, ran) = (f64::from(answer), f64::from(self.ran));
         let open = ran < ALIKE * answered && (answered < ALIKE * ran || self.lost > MUCH);
         if open && self.ran > 1 && self.news == News::Expected && self.filter.is_of_one_setting(ALIKE) {
-            (self.ran / 2).max(1)
+            self.ran / 2
         } else {
             answer
         }
