@@ -146,11 +146,13 @@ impl Transfer {
             Some(own) => (own, Pace::Usual),
             None => (learned.optimizer(&self.options, work.first_streams, rtt)?, Pace::of(&self.options.optimizer)),
         };
+        // In half a second a worker of a service makes few requests, and the losses of its connections are not to be seen.
+        let pace = if peer.is_none() && rtt.is_some() { Pace::Usual } else { pace };
         let optimizer = SharedOptimizer::new(optimizer, &self.options, self.guarding);
         let recording = Recording::begin(beginning, optimizer.name());
         let member = Member::join(limits, claim(&self.options, &self.sources, &self.destination, &policy, &Here::of(&work)));
-        let (interval, trip) = (self.options.interval, peer.as_ref().map(|peer| peer.rtt));
-        let settings = Settings { policy, interval, pace, rtt: trip, events, recorder: recording.recorder(), member };
+        let interval = self.options.interval;
+        let settings = Settings { policy, interval, pace, rtt, events, recorder: recording.recorder(), member };
         let runner = Runner {
             optimizer,
             sources: self.sources,
@@ -184,7 +186,7 @@ impl Transfer {
         let first = self.first_streams(true, None);
         let (optimizer, pace) = match self.optimizer {
             Some(own) => (own, Pace::Usual),
-            None => (learned.optimizer(&self.options, first, None)?, Pace::of(&self.options.optimizer)),
+            None => (learned.optimizer(&self.options, first, None)?, Pace::Usual),
         };
         let optimizer = SharedOptimizer::new(optimizer, &self.options, self.guarding);
         let recording = Recording::begin(beginning, optimizer.name());

@@ -243,6 +243,13 @@ fn who_does_harm_is_overruled_by_the_best_setting_seen() {
     assert!(mean_utility(&run[100..]) > 0.9 * best, "{:.2}", mean_utility(&run[100..]) / best);
 }
 
+#[test]
+fn one_lucky_interval_is_no_yardstick() {
+    let mut guard = scripted(|interval| uniform(if interval == 6 { 21 } else { 20 }));
+    let run = drive(&mut guard, 40, |interval, streams| linear(streams, 20) * if interval == 6 { 1.4 } else { 1.0 });
+    assert!(run[7..].iter().all(|(decision, _)| !decision.reason.starts_with("guard")), "{:?}", streams(&run));
+}
+
 /// Eight streams fill the path, and all beyond lose a tenth.
 fn overruled_on_a_lossy_path(script: impl FnMut(u32) -> Decision + Send + 'static, intervals: u32) -> Option<usize> {
     let (policy, mut guard) = (policy(64), scripted(script));

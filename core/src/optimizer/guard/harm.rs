@@ -23,11 +23,12 @@ const SETTLED: f64 = 1.1;
 /// For so many intervals of growth in a row the loss of new streams is left out.
 const GROWING: u32 = 3;
 
-/// Intervals that an overruled optimizer has to wait for its next chance, at first and at most; each further time doubles them.
-const HOLDS: (u32, u32) = (8, 128);
+/// Intervals, of a second or more, that an overruled optimizer has to wait for its next chance, at first and at most; each further time
+/// doubles them.
+const HOLDS: (f64, f64) = (8.0, 128.0);
 
-/// Intervals without a poor one after which earlier failures are forgiven.
-const FORGIVEN: u32 = 30;
+/// Such intervals without a poor one after which earlier failures are forgiven.
+const FORGIVEN: f64 = 30.0;
 
 /// Intervals that the return to the best setting may take until it is applied.
 const ARRIVAL: u32 = 4;
@@ -35,13 +36,15 @@ const ARRIVAL: u32 = 4;
 pub(super) struct Harm {
     best: Option<Best>,
     poor: u32,
-    good: u32,
-    hold: u32,
+    good: f64,
+    hold: f64,
     /// The least loss of late: that of the path.
     base: Option<f64>,
     /// Streams of the last interval, and in how many in a row they have grown.
     before: f64,
     grown: u32,
+    /// The streams and the worth of the interval before, if many of them were not new.
+    previous: Option<(u16, f64)>,
     state: State,
 }
 
@@ -50,14 +53,21 @@ struct Best {
     utility: f64,
 }
 
+/// The utility of an interval, and its mean with the one before if about as many streams ran in that: a lucky interval is no yardstick.
+#[derive(Clone, Copy)]
+struct Worth {
+    now: f64,
+    steady: f64,
+}
+
 #[derive(Clone, Copy)]
 enum State {
     /// The optimizer decides.
     Free,
     /// The best setting was brought back and is measured again; so many intervals ago.
     Recheck(u32),
-    /// The best setting delivered and stays for so many intervals.
-    Held(u32),
+    /// The best setting delivered and stays for so many intervals of a second or more.
+    Held(f64),
 }
 
 pub(super) enum Verdict {
@@ -68,7 +78,17 @@ pub(super) enum Verdict {
 
 impl Harm {
     pub(super) fn new() -> Self {
-        Self { best: None, poor: 0, good: 0, hold: HOLDS.0, base: None, before: 0.0, grown: 0, state: State::Free }
+        Self {
+            best: None,
+            poor: 0,
+            good: 0.0,
+            hold: HOLDS.0,
+            base: None,
+            before: 0.0,
+            grown: 0,
+            previous: None,
+            state: State::Free,
+        }
     }
 
     /// Drops the best setting, after something else has shown that it is none.
@@ -78,13 +98,22 @@ impl Harm {
 
     /// The utility of an interval without the price of loss that streams do not cause, or only new ones: it says nothing of one setting
     /// against another.
-    fn worth(&mut self, observation: &Observation) -> f64 {
+    fn priced(&mut self, observation: &Observation) -> f64 {
         let Some(loss) = observation.loss else { return utility::of(observation) };
         let base = self.base.map_or(loss, |base| loss.min(base + RISE * (loss - base)));
         self.base = Some(base);
         let priced = if self.has_grown() { 0.0 } else { loss - base };
         let streams = f64::from(observation.applied.concurrency.network);
         utility::utility(utility::arrived(observation), streams, Some(priced), &observation.policy)
+    }
+
+    /// What an interval is worth.
+    fn worth(&mut self, observation: &Observation) -> Worth {
+        let (now, streams) = (self.priced(observation), observation.applied.concurrency.network);
+        let next = (!self.has_grown()).then_some((streams, now));
+        let before = std::mem::replace(&mut self.previous, next);
+        let alike = before.filter(|(before, _)| is_near(*before, streams));
+        Worth { now, steady: alike.map_or(now, |(_, before)| f64::midpoint(before, now)) }
     }
 
     /// Takes note of how many streams there were in an interval, be it judged or not.
@@ -100,43 +129,43 @@ impl Harm {
     }
 
     pub(super) fn judge(&mut self, observation: &Observation) -> Verdict {
-        let now = self.worth(observation);
+        let worth = self.worth(observation);
         // What may not be had now is nothing to go back to.
         let limit = observation.policy.limit.network;
         if self.best.as_ref().is_some_and(|best| best.decision.concurrency.network > limit) {
             self.forget();
         }
         let Some(best) = &mut self.best else {
-            self.learn(observation, now);
+            self.learn(observation, worth);
             return Verdict::Fine;
         };
         // Where much is lost the utility is below zero.
         best.utility -= (1.0 - AGEING) * pace::weight(observation.interval) * best.utility.abs();
-        let poor = now < best.utility - (1.0 - POOR) * best.utility.abs();
+        let poor = worth.now < best.utility - (1.0 - POOR) * best.utility.abs();
         let there = is_near(observation.applied.concurrency.network, best.decision.concurrency.network);
         match self.state {
             State::Recheck(tries) if !there && tries < ARRIVAL => self.bring_back(State::Recheck(tries + 1)),
-            State::Recheck(_) if poor || !there => self.give_up(observation, now),
+            State::Recheck(_) if poor || !there => self.give_up(observation, worth),
             State::Recheck(_) => self.bring_back(State::Held(self.hold)),
-            State::Held(_) if poor && there => self.give_up(observation, now),
-            State::Held(left) if left > 0 => self.bring_back(State::Held(left - 1)),
+            State::Held(_) if poor && there => self.give_up(observation, worth),
+            State::Held(left) if left > 0.0 => self.bring_back(State::Held(left - pace::weight(observation.interval))),
             State::Held(_) => {
-                (self.state, self.hold) = (State::Free, (self.hold * 2).min(HOLDS.1));
+                (self.state, self.hold) = (State::Free, (self.hold * 2.0).min(HOLDS.1));
                 Verdict::Fine
             }
-            State::Free => self.watch(observation, now, poor),
+            State::Free => self.watch(observation, worth, poor),
         }
     }
 
-    fn watch(&mut self, observation: &Observation, now: f64, poor: bool) -> Verdict {
-        self.learn(observation, now);
+    fn watch(&mut self, observation: &Observation, worth: Worth, poor: bool) -> Verdict {
+        self.learn(observation, worth);
         (self.poor, self.good) = match (poor, self.has_grown()) {
-            (true, _) => (self.poor + 1, 0),
+            (true, _) => (self.poor + 1, 0.0),
             // Its loss was not counted: that acquits of nothing.
             (false, true) => (self.poor, self.good),
-            (false, false) => (0, self.good.saturating_add(1)),
+            (false, false) => (0, self.good + pace::weight(observation.interval)),
         };
-        if self.good == FORGIVEN {
+        if self.good >= FORGIVEN {
             self.hold = HOLDS.0;
         }
         if self.poor < PATIENCE {
@@ -146,7 +175,8 @@ impl Harm {
         self.bring_back(State::Recheck(0))
     }
 
-    fn learn(&mut self, observation: &Observation, now: f64) {
+    fn learn(&mut self, observation: &Observation, worth: Worth) {
+        let Worth { now, steady } = worth;
         // What was not paid for is no yardstick.
         if self.has_grown() {
             return;
@@ -155,8 +185,8 @@ impl Harm {
         match &mut self.best {
             // Measured again, the best setting is worth the mean of what it showed: a lucky interval does not stand for long.
             Some(best) if best.decision.concurrency == applied.concurrency => best.utility = f64::midpoint(best.utility, now),
-            Some(best) if now < best.utility => {}
-            _ => self.best = Some(Best { decision: applied.clone(), utility: now }),
+            Some(best) if steady < best.utility => {}
+            _ => self.best = Some(Best { decision: applied.clone(), utility: steady }),
         }
     }
 
@@ -171,10 +201,10 @@ impl Harm {
         Verdict::Overruled(Decision { reason, ..best.decision.clone() })
     }
 
-    fn give_up(&mut self, observation: &Observation, now: f64) -> Verdict {
+    fn give_up(&mut self, observation: &Observation, worth: Worth) -> Verdict {
         let streams = self.best.as_ref().map_or(0, |best| best.decision.concurrency.network);
         self.forget();
-        self.learn(observation, now);
+        self.learn(observation, worth);
         Verdict::Forgotten(format!("guard: {streams} streams no longer bring what they did, forgotten"))
     }
 }

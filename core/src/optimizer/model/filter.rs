@@ -27,6 +27,10 @@ const GROWTH: f64 = 1.1;
 /// How old measurements may be, in intervals, that a probe relies on.
 const RECENT: i32 = 3;
 
+/// What a probe has to find to be believed at once, as a part of what as many workers more would bring on an empty stage; less is measured
+/// again.
+const CLEAR: f64 = 0.7;
+
 /// What a measurement said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum News {
@@ -83,6 +87,12 @@ impl Filter {
         self.ran().reduce(f64::min).unwrap_or(0.0)
     }
 
+    /// The fewest workers whose rate was what they can move.
+    fn fewest_exact(&self) -> f64 {
+        let exact = self.points.iter().filter(|point| !point.derived && point.bound == Bound::Exact);
+        exact.map(|point| point.workers).reduce(f64::min).unwrap_or(0.0)
+    }
+
     /// Whether the workers of all measurements were less than this factor apart.
     pub(super) fn is_of_one_setting(&self, factor: f64) -> bool {
         self.ran().all(|workers| workers < factor * self.fewest())
@@ -133,14 +143,18 @@ impl Filter {
         if self.points.len() < 2 || explained || error.abs() <= (SURPRISE.0 * deviation).max(SURPRISE.1) {
             return News::Expected;
         }
+        // With fewer than ever, less is what so few move.
+        if side == Side::Less && GROWTH * new.workers < self.fewest_exact() {
+            return News::Expected;
+        }
         // Where more than ever run in this state of the path, they have found the end of its capacity, which another state may have too.
         let untried = side == Side::Less && new.workers > GROWTH * self.ran().fold(0.0, f64::max);
         if !untried && self.is_familiar(new, fit.noise) {
             return News::Returned;
         }
         let again = self.surprised == Some(side);
-        // Noise brings less as often as more; what a probe was sent for is believed at once.
-        let found = probed.is_some() && side == Side::More;
+        // Noise brings less as often as more; what a probe was sent for is believed at once where it is plain.
+        let found = side == Side::More && probed.is_some_and(|from| error >= CLEAR * (new.workers / from).ln());
         if again || found { News::Changed } else { News::Surprise(side) }
     }
 
@@ -283,6 +297,24 @@ mod tests {
         assert_eq!(filter.observe(found, Some(10.0)), News::Changed);
         let (mean, _) = filter.fit().unwrap().predict(13.0);
         assert!((mean.exp() / 130.0 - 1.0).abs() < 0.1, "{}", mean.exp());
+    }
+
+    #[test]
+    fn where_a_probe_finds_half_of_what_it_might_that_is_measured_again() {
+        for (again, news) in [(100.0, News::Expected), (112.0, News::Changed)] {
+            let mut filter = settled();
+            (0..4).for_each(|_| _ = see(&mut filter, 12.0, 100.0));
+            assert_eq!(filter.observe(Point::new(12.0, 112.0, Bound::Exact), Some(10.0)), News::Surprise(Side::More));
+            assert_eq!(see(&mut filter, 12.0, again), news);
+        }
+    }
+
+    #[test]
+    fn what_fewer_than_ever_move_is_no_surprise() {
+        let mut filter = taught(&[(32.0, 100.0), (16.0, 100.0), (16.0, 100.0)]);
+        assert_eq!(see(&mut filter, 8.0, 60.0), News::Expected);
+        assert!((11.0..15.0).contains(&filter.fit().unwrap().saturation()));
+        assert_eq!(see(&mut filter, 8.0, 30.0), News::Surprise(Side::Less));
     }
 
     #[test]

@@ -46,8 +46,8 @@ const MOST_UNFOUND: f64 = 0.5;
 /// Intervals in a row in which storage has to limit before it gets workers of its own.
 const STRAINED: u32 = 2;
 
-/// Intervals before that is tried again where it was in vain; each further time doubles them.
-const WAIT: u32 = 50;
+/// Intervals, of a second or more, before that is tried again where it was in vain; each further time doubles them.
+const WAIT: f64 = 50.0;
 
 /// Seconds of work that are no longer worth fewer streams: those that stay take the place of the others within seconds at the earliest.
 const ENDING_S: f64 = 4.0;
@@ -59,9 +59,9 @@ pub struct Model {
     apart: Option<Apart>,
     /// Intervals in a row in which storage limited.
     strained: u32,
-    /// Intervals until the stages may be parted, and how many there will be after the next attempt in vain.
-    wait: u32,
-    again: u32,
+    /// Intervals, of a second or more, until the stages may be parted, and how many there will be after the next attempt in vain.
+    wait: f64,
+    again: f64,
     /// The utility of the last intervals.
     lately: f64,
     last: PerStage<u16>,
@@ -79,7 +79,7 @@ impl Model {
             network: Stage::new("streams"),
             apart: None,
             strained: 0,
-            wait: 0,
+            wait: 0.0,
             again: WAIT,
             lately: 0.0,
             last: PerStage::all(1),
@@ -110,8 +110,8 @@ impl Model {
         self.network.observe(&Seen { ran: workers, working: workers, rate, loss, bound: Bound::Exact, lack, time });
         let now = utility::of(observation);
         self.lately = if self.lately == 0.0 { now } else { f64::midpoint(self.lately, now) };
-        self.wait = self.wait.saturating_sub(1);
-        let limit = limiting(observation).filter(|_| self.wait == 0);
+        self.wait -= time;
+        let limit = limiting(observation).filter(|_| self.wait <= 0.0);
         self.strained = limit.map_or(0, |_| self.strained + 1);
         if let Some(limit) = limit.filter(|_| self.strained >= STRAINED) {
             self.apart = Some(Apart::new(&mut self.network, limit, observation, self.lately));
@@ -150,7 +150,7 @@ impl Model {
     fn give_up(&mut self, observation: &Observation) -> Decision {
         let streams = whole(running(observation));
         (self.apart, self.strained, self.lately) = (None, 0, 0.0);
-        (self.wait, self.again) = (self.again, self.again.saturating_mul(2));
+        (self.wait, self.again) = (self.again, 2.0 * self.again);
         self.network = self.network.forgotten("streams");
         let reason = format!("readers and writers of their own moved no more: {streams} streams read and write again");
         self.answer(PerStage::all(streams), &observation.policy, reason)

@@ -147,6 +147,8 @@ impl Stage {
                 self.probe.hasten();
             }
             (News::Expected, Some(from)) if gained(fit, from, seen) => self.probed = None,
+            // It is measured again.
+            (News::Surprise(Side::More), Some(_)) => self.probed = None,
             (_, Some(_)) => self.probe.failed(fit.noise, lost_more),
             _ => {}
         }
