@@ -51,7 +51,7 @@ pub struct TransferOptions {
     /// Bytes of a chunk; default `None`: what the path moves in 0.1 s, between 16 and 64 MiB [EDT §IV-A].
     pub chunk_size: Option<u64>,
     /// Time between two decisions; default `None`: ten round trips, from 1 s to 5 s; eight, from half a second, for `auto` and `model`,
-    /// but with services.
+    /// except with services and tables.
     pub interval: Option<Duration>,
     /// Files and whole directories below the source, which is a directory, that are copied: nothing else is looked at. One that is
     /// missing is an item that failed. Default `None`: all are.

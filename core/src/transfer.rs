@@ -43,6 +43,9 @@ pub use handle::{Canceller, TransferHandle};
 
 /// What a session for a download is opened with: before the server was asked for the sources nothing is known but that there will be a
 /// stream. Its connection is made meanwhile.
+/// The longest round trip time that the first contact with a service is taken for.
+const MOST_HINTED: Duration = Duration::from_millis(100);
+
 const DOWNLOAD: Opening<'static> = Opening { messages: &[], streams: FirstStreams::always(1) };
 
 /// What to move, and how.
@@ -146,8 +149,10 @@ impl Transfer {
             Some(own) => (own, Pace::Usual),
             None => (learned.optimizer(&self.options, work.first_streams, rtt)?, Pace::of(&self.options.optimizer)),
         };
-        // In half a second a worker of a service makes few requests, and the losses of its connections are not to be seen.
-        let pace = if peer.is_none() && rtt.is_some() { Pace::Usual } else { pace };
+        // In half a second a worker of a service makes few requests, and the losses of its connections are not to be seen. What the first
+        // contact took is no more than a hint of its round trip time, and no reason for intervals of more than a second.
+        let service = peer.is_none() && rtt.is_some();
+        let (pace, rtt) = if service { (Pace::Usual, rtt.map(|rtt| rtt.min(MOST_HINTED))) } else { (pace, rtt) };
         let optimizer = SharedOptimizer::new(optimizer, &self.options, self.guarding);
         let recording = Recording::begin(beginning, optimizer.name());
         let member = Member::join(limits, claim(&self.options, &self.sources, &self.destination, &policy, &Here::of(&work)));

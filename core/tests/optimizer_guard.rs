@@ -245,9 +245,28 @@ fn who_does_harm_is_overruled_by_the_best_setting_seen() {
 
 #[test]
 fn one_lucky_interval_is_no_yardstick() {
-    let mut guard = scripted(|interval| uniform(if interval == 6 { 21 } else { 20 }));
-    let run = drive(&mut guard, 40, |interval, streams| linear(streams, 20) * if interval == 6 { 1.4 } else { 1.0 });
-    assert!(run[7..].iter().all(|(decision, _)| !decision.reason.starts_with("guard")), "{:?}", streams(&run));
+    for (lucky, luck) in [(21, 1.4), (21, 1.9), (20, 1.9)] {
+        let mut guard = scripted(move |interval| uniform(if interval == 6 { lucky } else { 20 + u16::from(interval > 6) }));
+        let run = drive(&mut guard, 40, |interval, streams| linear(streams, 20) * if interval == 6 { luck } else { 1.0 });
+        let overruled = run[7..].iter().any(|(decision, _)| decision.reason.starts_with("guard"));
+        assert!(!overruled, "{lucky} {luck}: {:?}", streams(&run));
+    }
+}
+
+#[test]
+fn the_best_setting_is_held_for_seconds_and_not_for_a_number_of_intervals() {
+    let held = |interval: Duration| {
+        let (policy, mut guard) = (policy(64), scripted(|interval| uniform(if interval < 5 { 12 } else { 3 })));
+        let mut decision = guard.start(&policy);
+        let reasons = (0..40).map(|_| {
+            let seen = Observation { interval, ..observed(&decision, linear(decision.concurrency.network, 12), policy) };
+            decision = guard.decide(&seen).expect("what is guarded answers");
+            decision.reason.clone()
+        });
+        reasons.skip_while(|reason| !reason.contains("for a while")).take_while(|reason| reason.contains("for a while")).count()
+    };
+    let (whole, half) = (held(Duration::from_secs(1)), held(Duration::from_millis(500)));
+    assert!(whole >= 8 && half.abs_diff(2 * whole) <= 1, "{whole} {half}");
 }
 
 /// Eight streams fill the path, and all beyond lose a tenth.

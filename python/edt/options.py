@@ -56,7 +56,7 @@ class TransferOptions(ConnectOptions, total=False):
     """Bytes of a chunk; default what the path moves in 0.1 s, between 16 and 64 MiB."""
     interval: float | timedelta | None
     """Time between two decisions, in seconds; default ten round trips, 1 s to 5 s; for `auto` and `model` eight,
-    from half a second, but with services."""
+    from half a second, except with services and tables."""
     files: Sequence[Path] | None
     """Files and directories below the source that are copied, nothing else is looked at; default all of it."""
     name: str | None

@@ -69,7 +69,7 @@ pub struct Settings {
     pub interval: Option<Duration>,
     /// How soon the optimizer decides, as far as the interval does not say it.
     pub pace: Pace,
-    /// Round trip time as measured when the other side was called; `None` where there is no network between.
+    /// Round trip time as measured when the other side was called, of a service a hint; `None` where there is no network between.
     pub rtt: Option<Duration>,
     /// Who watches.
     pub events: EventSender,

@@ -73,7 +73,7 @@ pub(crate) struct CopyArgs {
     /// Bytes of a chunk, with units k, M, G or KiB, MiB, GiB (default: what the path moves in 0.1 s, 16MiB to 64MiB)
     #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = "Tuning")]
     pub(crate) chunk_size: Option<u64>,
-    /// Seconds between two decisions (default: ten round trips, 1 to 5; eight for `auto` and `model`, 0.5 to 5, but with services)
+    /// Seconds between two decisions (default: ten round trips, 1 to 5; eight for `auto` and `model`, 0.5 to 5, unless SRC or DST is a service)
     #[arg(long, value_name = "SECONDS", value_parser = values::seconds, help_heading = "Tuning")]
     pub(crate) interval: Option<Duration>,
     /// Copy only the files and directories that FILE (`-`: standard input) lists, one a line, relative to SRC (default: all of SRC)

@@ -43,8 +43,9 @@ pub(super) struct Harm {
     /// Streams of the last interval, and in how many in a row they have grown.
     before: f64,
     grown: u32,
-    /// The streams and the worth of the interval before, if many of them were not new.
-    previous: Option<(u16, f64)>,
+    /// Intervals so far, and the number, the streams and the utility of the last one that was judged, if many of its streams were not new.
+    intervals: u64,
+    previous: Option<(u64, u16, f64)>,
     state: State,
 }
 
@@ -53,7 +54,8 @@ struct Best {
     utility: f64,
 }
 
-/// The utility of an interval, and its mean with the one before if about as many streams ran in that: a lucky interval is no yardstick.
+/// The utility of an interval, and the lower of it and of the one before, if about as many streams ran in that: one that was lucky is no
+/// yardstick.
 #[derive(Clone, Copy)]
 struct Worth {
     now: f64,
@@ -86,6 +88,7 @@ impl Harm {
             base: None,
             before: 0.0,
             grown: 0,
+            intervals: 0,
             previous: None,
             state: State::Free,
         }
@@ -110,16 +113,17 @@ impl Harm {
     /// What an interval is worth.
     fn worth(&mut self, observation: &Observation) -> Worth {
         let (now, streams) = (self.priced(observation), observation.applied.concurrency.network);
-        let next = (!self.has_grown()).then_some((streams, now));
-        let before = std::mem::replace(&mut self.previous, next);
-        let alike = before.filter(|(before, _)| is_near(*before, streams));
-        Worth { now, steady: alike.map_or(now, |(_, before)| f64::midpoint(before, now)) }
+        let next = (!self.has_grown()).then_some((self.intervals, streams, now));
+        let last = std::mem::replace(&mut self.previous, next);
+        let alike = last.filter(|(at, before, _)| at + 1 == self.intervals && is_near(*before, streams));
+        Worth { now, steady: alike.map_or(now, |(_, _, before)| now.min(before)) }
     }
 
     /// Takes note of how many streams there were in an interval, be it judged or not.
     pub(super) fn saw(&mut self, observation: &Observation) {
         let streams = f64::from(observation.applied.concurrency.network);
         let before = std::mem::replace(&mut self.before, streams);
+        self.intervals += 1;
         self.grown = if before > 0.0 && streams > SETTLED * before { self.grown + 1 } else { 0 };
     }
 
@@ -176,7 +180,7 @@ impl Harm {
     }
 
     fn learn(&mut self, observation: &Observation, worth: Worth) {
-        let Worth { now, steady } = worth;
+        let steady = worth.steady;
         // What was not paid for is no yardstick.
         if self.has_grown() {
             return;
@@ -184,7 +188,7 @@ impl Harm {
         let applied = &observation.applied;
         match &mut self.best {
             // Measured again, the best setting is worth the mean of what it showed: a lucky interval does not stand for long.
-            Some(best) if best.decision.concurrency == applied.concurrency => best.utility = f64::midpoint(best.utility, now),
+            Some(best) if best.decision.concurrency == applied.concurrency => best.utility = f64::midpoint(best.utility, steady),
             Some(best) if steady < best.utility => {}
             _ => self.best = Some(Best { decision: applied.clone(), utility: steady }),
         }
@@ -204,7 +208,8 @@ impl Harm {
     fn give_up(&mut self, observation: &Observation, worth: Worth) -> Verdict {
         let streams = self.best.as_ref().map_or(0, |best| best.decision.concurrency.network);
         self.forget();
-        self.learn(observation, worth);
+        // What came before is of another state of the path.
+        self.learn(observation, Worth { steady: worth.now, ..worth });
         Verdict::Forgotten(format!("guard: {streams} streams no longer bring what they did, forgotten"))
     }
 }

@@ -1,6 +1,7 @@
 //! What is believed of one stage, measurement by measurement: it notices when the path has changed, and remembers what it was like before.
 //!
-//! A measurement far from what was expected is held for an error. The second in a row, on the same side, is a change: all but the latest
+//! A measurement far from what was expected is held for an error, unless fewer ran than ever, or a probe plainly found more. The second in
+//! a row, on the same side, is a change: all but the latest
 //! is forgotten, except what a worker moves alone, which capacities that come and go leave as it is. What was forgotten is kept aside, and
 //! comes back when it explains a surprise: paths return to what they were.
 
@@ -27,8 +28,8 @@ const GROWTH: f64 = 1.1;
 /// How old measurements may be, in intervals, that a probe relies on.
 const RECENT: i32 = 3;
 
-/// What a probe has to find to be believed at once, as a part of what as many workers more would bring on an empty stage; less is measured
-/// again.
+/// By what a probe has to exceed what was expected of as many workers to be believed at once, as a part of what so many more would bring on
+/// an empty stage; less is measured again.
 const CLEAR: f64 = 0.7;
 
 /// What a measurement said.
@@ -115,7 +116,10 @@ impl Filter {
         // What changes without growth of one's own, others may have changed.
         let unprovoked = probed.is_none() && new.workers <= GROWTH * self.last;
         self.company = if news == News::Changed && unprovoked { 1.0 } else { ALONE * self.company };
-        self.last = new.workers;
+        // What is measured again, with as many, grew when it was measured first.
+        if !matches!(news, News::Surprise(Side::More)) {
+            self.last = new.workers;
+        }
         match news {
             News::Expected | News::Surprise(_) => {}
             News::Returned => std::mem::swap(&mut self.points, &mut self.former),
@@ -143,8 +147,10 @@ impl Filter {
         if self.points.len() < 2 || explained || error.abs() <= (SURPRISE.0 * deviation).max(SURPRISE.1) {
             return News::Expected;
         }
-        // With fewer than ever, less is what so few move.
-        if side == Side::Less && GROWTH * new.workers < self.fewest_exact() {
+        // With fewer than ever, less is what so few move, down to their part of what more moved.
+        let fewest = self.fewest_exact();
+        let part = || fit.predict(fewest).0 + (new.workers / fewest).ln();
+        if side == Side::Less && GROWTH * new.workers < fewest && new.rate >= part() - SURPRISE.1 {
             return News::Expected;
         }
         // Where more than ever run in this state of the path, they have found the end of its capacity, which another state may have too.
@@ -304,8 +310,10 @@ mod tests {
         for (again, news) in [(100.0, News::Expected), (112.0, News::Changed)] {
             let mut filter = settled();
             (0..4).for_each(|_| _ = see(&mut filter, 12.0, 100.0));
+            see(&mut filter, 10.0, 100.0);
             assert_eq!(filter.observe(Point::new(12.0, 112.0, Bound::Exact), Some(10.0)), News::Surprise(Side::More));
             assert_eq!(see(&mut filter, 12.0, again), news);
+            assert!(filter.company < 1e-12, "{}", filter.company);
         }
     }
 
@@ -315,6 +323,9 @@ mod tests {
         assert_eq!(see(&mut filter, 8.0, 60.0), News::Expected);
         assert!((11.0..15.0).contains(&filter.fit().unwrap().saturation()));
         assert_eq!(see(&mut filter, 8.0, 30.0), News::Surprise(Side::Less));
+        // Half of the workers that move an eighth: the path has changed.
+        let mut filter = taught(&[(32.0, 100.0), (16.0, 100.0), (16.0, 100.0)]);
+        assert_eq!(see(&mut filter, 8.0, 12.0), News::Surprise(Side::Less));
     }
 
     #[test]

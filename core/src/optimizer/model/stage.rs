@@ -75,8 +75,9 @@ pub(super) struct Stage {
     /// What the last interval counts for where time has to pass, 0 to 1.
     time: f64,
     news: News,
-    /// Where the probe began that was measured last.
+    /// Where the probe began that was measured last, and where one began whose find is measured again.
     probed: Option<u16>,
+    pending: Option<u16>,
     /// The last measured rate, as a share of what was expected.
     achieved: f64,
 }
@@ -98,6 +99,7 @@ impl Stage {
             time: 1.0,
             news: News::Expected,
             probed: None,
+            pending: None,
             achieved: 1.0,
         }
     }
@@ -134,7 +136,11 @@ impl Stage {
         let lost_more = lost - std::mem::replace(&mut self.lost, lost);
         self.fell = FELL * seen.rate < self.rate;
         (self.rate, self.time) = (seen.rate, seen.time);
-        self.news = self.filter.observe(seen.measured(self.before, self.growing > 0), self.probed.map(f64::from));
+        // From as many that worked as they did now.
+        let from = self.probed.map(|from| f64::from(from) * seen.working / seen.ran);
+        self.news = self.filter.observe(seen.measured(self.before, self.growing > 0), from);
+        let ran = f64::from(self.ran);
+        self.probed = self.probed.or(self.pending.take().filter(|from| ran > SETTLED * f64::from(*from)));
         let Some(fit) = self.filter.fit() else { return };
         // New streams lose much until they have found their rate, which says nothing of what they lose then.
         if f64::from(self.ran) <= SETTLED * f64::from(self.before) {
@@ -147,8 +153,7 @@ impl Stage {
                 self.probe.hasten();
             }
             (News::Expected, Some(from)) if gained(fit, from, seen) => self.probed = None,
-            // It is measured again.
-            (News::Surprise(Side::More), Some(_)) => self.probed = None,
+            (News::Surprise(Side::More), Some(_)) => self.pending = self.probed.take(),
             (_, Some(_)) => self.probe.failed(fit.noise, lost_more),
             _ => {}
         }
