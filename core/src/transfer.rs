@@ -41,11 +41,11 @@ use crate::transfer::settings::{Here, check_mirror, chosen, claim, haste, policy
 
 pub use handle::{Canceller, TransferHandle};
 
-/// What a session for a download is opened with: before the server was asked for the sources nothing is known but that there will be a
-/// stream. Its connection is made meanwhile.
 /// The longest round trip time that the first contact with a service is taken for.
 const MOST_HINTED: Duration = Duration::from_millis(100);
 
+/// What a session for a download is opened with: before the server was asked for the sources nothing is known but that there will be a
+/// stream. Its connection is made meanwhile.
 const DOWNLOAD: Opening<'static> = Opening { messages: &[], streams: FirstStreams::always(1) };
 
 /// What to move, and how.

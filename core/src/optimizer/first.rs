@@ -80,6 +80,8 @@ pub struct FirstStreams {
     usual: [u16; 3],
     long: [Duration; 2],
     most: u16,
+    /// Whether a worker makes requests, and waits for the answers.
+    requests: bool,
     pub(super) work: Option<Extent>,
     haste: Haste,
 }
@@ -107,7 +109,7 @@ impl FirstStreams {
     pub const AUTO: Self = Self { long: LONG_TRIPS_AUTO, ..Self::by_trip([4, 8, 12]) };
 
     /// The same where a worker makes requests and waits a round trip for each answer, as with object stores.
-    pub const AUTO_REQUESTS: Self = Self::by_trip([8, 32, 48]);
+    pub const AUTO_REQUESTS: Self = Self { requests: true, ..Self::by_trip([8, 32, 48]) };
 
     /// The same over every path.
     pub const fn always(streams: u16) -> Self {
@@ -116,7 +118,7 @@ impl FirstStreams {
 
     /// Over a path of less than 5 ms, of less than 100 ms, and of more.
     pub(super) const fn by_trip(usual: [u16; 3]) -> Self {
-        Self { usual, long: LONG_TRIPS, most: u16::MAX, work: None, haste: Haste::Never }
+        Self { usual, long: LONG_TRIPS, most: u16::MAX, requests: false, work: None, haste: Haste::Never }
     }
 
     /// No more than so many.
@@ -136,6 +138,12 @@ impl FirstStreams {
     pub(super) fn near(self, settled: u16, rtt: Duration) -> Self {
         let usual = self.usual(rtt);
         Self { usual: [settled.clamp(usual.div_ceil(BOUNDS.0), usual.saturating_mul(BOUNDS.1)); 3], ..self }
+    }
+
+    /// The fewest that a transfer goes on with that is soon over. Whether still fewer would do may be known after seconds, in which too
+    /// few have waited for answers and the path was idle; that is paid back by a longer one alone.
+    pub(super) fn least(self, rtt: Duration) -> u16 {
+        if self.requests { self.usual(rtt).div_ceil(2).max(1) } else { 1 }
     }
 
     /// How many over a path of this round trip time.
@@ -186,7 +194,9 @@ mod tests {
         let over = |rtt_ms| FirstStreams::AUTO.over(Duration::from_millis(rtt_ms));
         assert_eq!([0, 49, 50, 99, 100, 300].map(over), [4, 4, 8, 8, 12, 12]);
         assert_eq!([4, 5].map(|rtt_ms| FirstStreams::AUTO_REQUESTS.over(Duration::from_millis(rtt_ms))), [8, 32]);
-        assert_eq!(FirstStreams::AUTO_REQUESTS.at_most(40).over(Duration::from_secs(1)), 40);
+        let requests = FirstStreams::AUTO_REQUESTS.at_most(40);
+        assert_eq!((requests.over(Duration::from_secs(1)), requests.least(Duration::from_secs(1))), (40, 20));
+        assert_eq!([FirstStreams::AUTO, FirstStreams::AUTO_REQUESTS].map(|first| first.least(LONG)), [1, 16]);
         assert_eq!(FirstStreams::always(0).over(LONG), 0);
     }
 

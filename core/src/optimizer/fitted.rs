@@ -11,6 +11,9 @@ use crate::error::Result;
 use crate::history::Settled;
 use crate::report::{human_bytes, human_count};
 
+/// Seconds of work that pay back no search for fewer workers where these make requests.
+const SOON_S: f64 = 60.0;
+
 /// An optimizer whose first decision is fitted to the work, and to where earlier transfers over the path settled. All others are its own,
 /// but for the next ones while intervals speak for the memory or against it.
 pub(crate) struct Fitted {
@@ -20,6 +23,8 @@ pub(crate) struct Fitted {
     /// What earlier transfers tell, until it is forgotten, and the first streams without it.
     memory: Option<Memory>,
     unaided: u16,
+    /// The fewest that it goes on with while what is left is soon over.
+    least: u16,
     /// Whether a session has begun: in a further one what is left is not known.
     begun: bool,
     /// Whether it has begun with more streams than usual, and nothing was observed yet.
@@ -38,11 +43,12 @@ impl Fitted {
         let rtt = rtt.unwrap_or_default();
         // Without it a crowded start goes on with the usual number too.
         let unaided = first.over(rtt).min(first.usual(rtt));
+        let least = first.least(rtt);
         let aided = memory.map(|memory| (first.near(memory.settled, rtt), memory));
         // Where the work asks for fewer streams or more, it is the work that tells.
         let aided = aided.filter(|(near, _)| near.wanted(rtt) == Wanted::Usual);
         let (first, memory) = aided.map_or((first, None), |(near, memory)| (near, Some(memory)));
-        Ok(Self { inner: make(first.over(rtt))?, first, rtt, memory, unaided, begun: false, hastened: false })
+        Ok(Self { inner: make(first.over(rtt))?, first, rtt, memory, unaided, least, begun: false, hastened: false })
     }
 
     /// Whether the streams have less under way than their first windows: so many have not grown sooner, they only are in each other's way.
@@ -93,6 +99,42 @@ impl Fitted {
         Ok(Decision { concurrency: limit.map(|limit| streams.min(limit.max(1))), reason, ..next })
     }
 
+    /// No fewer workers than the least, or than ran, while what is left is soon over, unless much is lost.
+    fn kept(&self, observation: &Observation, next: Decision) -> Decision {
+        let left = observation.bytes_left.map_or(f64::INFINITY, |bytes| bytes as f64);
+        let soon = left < SOON_S * utility::arrived(observation);
+        if !soon || observation.loss.is_some_and(|lost| lost > LOSSY) {
+            return next;
+        }
+        let (asked, ran) = (next.concurrency, observation.applied.concurrency);
+        let kept = |asked: u16, ran: u16| asked.max(self.least.min(ran));
+        let concurrency = PerStage {
+            read: kept(asked.read, ran.read),
+            network: kept(asked.network, ran.network),
+            write: kept(asked.write, ran.write),
+        };
+        if concurrency == asked {
+            return next;
+        }
+        let reason = format!("{} (no fewer than {}: the work is soon over)", next.reason, self.least);
+        Decision { concurrency, reason, ..next }
+    }
+
+    /// The answer to an observation, before what holds while the work is soon over.
+    fn answer(&mut self, observation: &Observation) -> Result<Decision> {
+        if let Some(memory) = self.memory.take() {
+            return self.check(memory, observation);
+        }
+        let (applied, limit) = (&observation.applied, observation.policy.limit);
+        let (ran, usual) = (applied.concurrency.network, self.first.usual(self.rtt).min(limit.network).max(1));
+        if !std::mem::take(&mut self.hastened) || ran <= usual || !self.is_crowded(observation) {
+            return self.inner.decide(observation);
+        }
+        let concurrency = limit.map(|limit| usual.min(limit.max(1)));
+        let reason = format!("{ran} streams have less under way than their first windows: going on with {usual}");
+        Ok(Decision { concurrency, reason, ..applied.clone() })
+    }
+
     fn reason(&self, streams: u16) -> String {
         let begin = format!("start: {}", human_count(u64::from(streams), "stream"));
         let Some(work) = self.first.work else { return begin };
@@ -129,17 +171,8 @@ impl Optimizer for Fitted {
     }
 
     fn decide(&mut self, observation: &Observation) -> Result<Decision> {
-        if let Some(memory) = self.memory.take() {
-            return self.check(memory, observation);
-        }
-        let (applied, limit) = (&observation.applied, observation.policy.limit);
-        let (ran, usual) = (applied.concurrency.network, self.first.usual(self.rtt).min(limit.network).max(1));
-        if !std::mem::take(&mut self.hastened) || ran <= usual || !self.is_crowded(observation) {
-            return self.inner.decide(observation);
-        }
-        let concurrency = limit.map(|limit| usual.min(limit.max(1)));
-        let reason = format!("{ran} streams have less under way than their first windows: going on with {usual}");
-        Ok(Decision { concurrency, reason, ..applied.clone() })
+        let next = self.answer(observation)?;
+        Ok(self.kept(observation, next))
     }
 }
 
@@ -318,6 +351,27 @@ mod tests {
         fn decide(&mut self, _: &Observation) -> Result<Decision> {
             Ok(Decision { concurrency: PerStage { read: 16, network: 2, write: 2 }, ..Decision::uniform(1, "readers") })
         }
+    }
+
+    #[test]
+    fn where_workers_make_requests_half_of_them_stay_while_the_work_is_soon_over() {
+        let asked = |first: FirstStreams, ran: u16, seconds: f64, loss: f64| {
+            let mut fitted = Fitted::new(first, Some(LONG), &[], |_| Ok(Box::new(Parted))).unwrap();
+            fitted.start(&fair());
+            let seen = Observation::of_a_test(Decision::uniform(ran, ""), 80e6, 64);
+            let left = Some((seconds * utility::arrived(&seen)) as u64);
+            let next = fitted.decide(&Observation { bytes_left: left, loss: Some(loss), ..seen }).unwrap();
+            let PerStage { read, network, write } = next.concurrency;
+            assert_eq!(next.reason.contains("soon over"), (read, network, write) != (16, 2, 2), "{}", next.reason);
+            (read, network, write)
+        };
+        let requests = FirstStreams::AUTO_REQUESTS;
+        assert_eq!(asked(requests, 32, 50.0, 0.0), (16, 16, 16));
+        assert_eq!(asked(requests, 8, 50.0, 0.0), (16, 8, 8), "nor more than ran");
+        assert_eq!(asked(requests.at_most(10), 10, 50.0, 0.0), (16, 5, 5));
+        assert_eq!(asked(requests, 32, 70.0, 0.0), (16, 2, 2));
+        assert_eq!(asked(requests, 32, 50.0, 0.05), (16, 2, 2));
+        assert_eq!(asked(FirstStreams::AUTO, 32, 50.0, 0.0), (16, 2, 2), "streams of edt wait for no answer");
     }
 
     #[test]
