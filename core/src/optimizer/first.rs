@@ -3,7 +3,7 @@
 //! TCP sends ten segments in the first round trip and twice as many in each further one [RFC 6928; RFC 5681 §3.1]: after `k` round trips
 //! `n` streams have sent `n * 10 * (2^k - 1)` segments. So twice the streams save one round trip, whatever the path carries: a good part of
 //! a transfer that takes twenty, nothing of one that takes thousands. And little work is through before a second connection is of use.
-//! From the first observation on the number is the optimizer's.
+//! From the first observation on the number is the optimizer's, but for the fewest where workers make requests and little is left.
 
 use std::time::Duration;
 
@@ -140,10 +140,10 @@ impl FirstStreams {
         Self { usual: [settled.clamp(usual.div_ceil(BOUNDS.0), usual.saturating_mul(BOUNDS.1)); 3], ..self }
     }
 
-    /// The fewest that a transfer goes on with that is soon over. Whether still fewer would do may be known after seconds, in which too
-    /// few have waited for answers and the path was idle; that is paid back by a longer one alone.
+    /// The fewest that go on while little work is left. Whether still fewer would do is known after seconds in which too few wait for
+    /// answers, and only a longer transfer gains those back.
     pub(super) fn least(self, rtt: Duration) -> u16 {
-        if self.requests { self.usual(rtt).div_ceil(2).max(1) } else { 1 }
+        if self.requests { self.usual(rtt).div_ceil(2) } else { 1 }
     }
 
     /// How many over a path of this round trip time.

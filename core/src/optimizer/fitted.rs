@@ -6,16 +6,16 @@ use super::first::{FIRST_WINDOW, Wanted};
 use super::memory::{Memory, Verdict};
 use super::model::{LOSSY, unfound};
 use super::pace::New;
-use super::{Decision, FirstStreams, Observation, Optimizer, Pace, PerStage, Policy, utility};
+use super::{Decision, FirstStreams, Observation, Optimizer, Pace, PerStage, Policy, PolicyName, utility};
 use crate::error::Result;
 use crate::history::Settled;
 use crate::report::{human_bytes, human_count};
 
-/// Seconds of work that pay back no search for fewer workers where these make requests.
+/// Where workers make requests, still fewer are not tried while so few seconds of work are left.
 const SOON_S: f64 = 60.0;
 
 /// An optimizer whose first decision is fitted to the work, and to where earlier transfers over the path settled. All others are its own,
-/// but for the next ones while intervals speak for the memory or against it.
+/// but for the next ones while intervals speak for the memory or against it, and for the fewest where workers make requests and little is left.
 pub(crate) struct Fitted {
     inner: Box<dyn Optimizer>,
     first: FirstStreams,
@@ -25,6 +25,8 @@ pub(crate) struct Fitted {
     unaided: u16,
     /// The fewest that it goes on with while what is left is soon over.
     least: u16,
+    /// Bytes per second of the last intervals.
+    lately: f64,
     /// Whether a session has begun: in a further one what is left is not known.
     begun: bool,
     /// Whether it has begun with more streams than usual, and nothing was observed yet.
@@ -48,7 +50,7 @@ impl Fitted {
         // Where the work asks for fewer streams or more, it is the work that tells.
         let aided = aided.filter(|(near, _)| near.wanted(rtt) == Wanted::Usual);
         let (first, memory) = aided.map_or((first, None), |(near, memory)| (near, Some(memory)));
-        Ok(Self { inner: make(first.over(rtt))?, first, rtt, memory, unaided, least, begun: false, hastened: false })
+        Ok(Self { inner: make(first.over(rtt))?, first, rtt, memory, unaided, least, lately: 0.0, begun: false, hastened: false })
     }
 
     /// Whether the streams have less under way than their first windows: so many have not grown sooner, they only are in each other's way.
@@ -68,7 +70,8 @@ impl Fitted {
 
     /// The answer to an interval that tells of the memory: where the streams of earlier transfers move much less than then, as many as
     /// there would have been without them, or what the inner optimizer asks for beyond; and where they move about the same, not far from
-    /// them, nor more than it asks for where much is lost. Workers of their own for reading and writing are not its matter. What else it would try before it has measured much, was tried then.
+    /// them, nor more than it asks for where much is lost. Workers of their own for reading and writing are not its matter. What else it
+    /// would try before it has measured much, was tried then.
     fn check(&mut self, memory: Memory, observation: &Observation) -> Result<Decision> {
         let next = self.inner.decide(observation)?;
         if observation.held_back {
@@ -99,25 +102,30 @@ impl Fitted {
         Ok(Decision { concurrency: limit.map(|limit| streams.min(limit.max(1))), reason, ..next })
     }
 
-    /// No fewer workers than the least, or than ran, while what is left is soon over, unless much is lost.
-    fn kept(&self, observation: &Observation, next: Decision) -> Decision {
+    /// No fewer workers than the least, or than ran, while what is left is soon over, unless much is lost or they shall stay behind others.
+    fn kept(&mut self, observation: &Observation, next: Decision) -> Decision {
+        let (rate, policy) = (utility::arrived(observation), &observation.policy);
+        let rate = if rate.is_finite() { rate } else { 0.0 };
+        // One slow interval does not make the work long.
+        self.lately = if self.lately > 0.0 { f64::midpoint(self.lately, rate) } else { rate };
         let left = observation.bytes_left.map_or(f64::INFINITY, |bytes| bytes as f64);
-        let soon = left < SOON_S * utility::arrived(observation);
-        if !soon || observation.loss.is_some_and(|lost| lost > LOSSY) {
+        let lossy = observation.loss.is_some_and(|lost| lost > LOSSY);
+        if left >= SOON_S * self.lately || lossy || policy.name == PolicyName::Low {
             return next;
         }
-        let (asked, ran) = (next.concurrency, observation.applied.concurrency);
-        let kept = |asked: u16, ran: u16| asked.max(self.least.min(ran));
-        let concurrency = PerStage {
-            read: kept(asked.read, ran.read),
-            network: kept(asked.network, ran.network),
-            write: kept(asked.write, ran.write),
+        // Half of what a service admits is enough, too.
+        let least = self.least.min(policy.limit.network.div_ceil(2));
+        let concurrency = no_fewer(least, next.concurrency, observation.applied.concurrency);
+        if concurrency == next.concurrency {
+            return next;
+        }
+        let PerStage { read, network, write } = concurrency;
+        let stay = if read == network && write == network {
+            human_count(u64::from(network), "stream")
+        } else {
+            format!("{read} readers, {network} streams, {write} writers")
         };
-        if concurrency == asked {
-            return next;
-        }
-        let reason = format!("{} (no fewer than {}: the work is soon over)", next.reason, self.least);
-        Decision { concurrency, reason, ..next }
+        Decision { concurrency, reason: format!("{} (the work is soon over: {stay} instead)", next.reason), ..next }
     }
 
     /// The answer to an observation, before what holds while the work is soon over.
@@ -176,12 +184,27 @@ impl Optimizer for Fitted {
     }
 }
 
+/// So many workers as were asked for, but at least `least`, unless fewer ran: streams that also read and write, or else the larger of the
+/// stages that have workers of their own, which is the one that makes requests. Such a stage has another number than the streams.
+fn no_fewer(least: u16, asked: PerStage<u16>, ran: PerStage<u16>) -> PerStage<u16> {
+    let PerStage { read, network, write } = asked;
+    if read == network && write == network {
+        return PerStage::all(network.max(least.min(ran.network)));
+    }
+    let own = |workers: u16, ran: u16| {
+        let kept = workers.max(least.min(ran));
+        if kept == network { kept + 1 } else { kept }
+    };
+    let reads = write == network || (read != network && read > write);
+    if reads { PerStage { read: own(read, ran.read), ..asked } } else { PerStage { write: own(write, ran.write), ..asked } }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::optimizer::model::Model;
     use crate::optimizer::testing::{TestPath, Trial};
-    use crate::optimizer::{Extent, Haste, PolicyName, Setup};
+    use crate::optimizer::{Extent, Haste, Setup};
 
     const LONG: Duration = Duration::from_millis(67);
 
@@ -353,25 +376,72 @@ mod tests {
         }
     }
 
+    /// Always asks for the same.
+    struct Asking(PerStage<u16>);
+
+    impl Optimizer for Asking {
+        fn name(&self) -> &'static str {
+            "asking"
+        }
+
+        fn start(&mut self, _: &Policy) -> Decision {
+            Decision::uniform(8, "start")
+        }
+
+        fn decide(&mut self, _: &Observation) -> Result<Decision> {
+            Ok(Decision { concurrency: self.0, ..Decision::uniform(1, "asked") })
+        }
+    }
+
+    fn asking(first: FirstStreams, rtt: Duration, asked: PerStage<u16>) -> Fitted {
+        let mut fitted = Fitted::new(first, Some(rtt), &[], |_| Ok(Box::new(Asking(asked)))).unwrap();
+        fitted.start(&fair());
+        fitted
+    }
+
+    /// What is seen of a transfer with so many streams and seconds of work left.
+    fn seen(ran: u16, seconds: f64) -> Observation {
+        let seen = Observation::of_a_test(Decision::uniform(ran, ""), 80e6, 64);
+        Observation { bytes_left: Some((seconds * 80e6) as u64), loss: None, ..seen }
+    }
+
     #[test]
     fn where_workers_make_requests_half_of_them_stay_while_the_work_is_soon_over() {
-        let asked = |first: FirstStreams, ran: u16, seconds: f64, loss: f64| {
-            let mut fitted = Fitted::new(first, Some(LONG), &[], |_| Ok(Box::new(Parted))).unwrap();
-            fitted.start(&fair());
-            let seen = Observation::of_a_test(Decision::uniform(ran, ""), 80e6, 64);
-            let left = Some((seconds * utility::arrived(&seen)) as u64);
-            let next = fitted.decide(&Observation { bytes_left: left, loss: Some(loss), ..seen }).unwrap();
-            let PerStage { read, network, write } = next.concurrency;
-            assert_eq!(next.reason.contains("soon over"), (read, network, write) != (16, 2, 2), "{}", next.reason);
-            (read, network, write)
+        let asked = |first: FirstStreams, rtt_ms, observation: Observation| {
+            let next = asking(first, Duration::from_millis(rtt_ms), PerStage::all(2)).decide(&observation).unwrap();
+            assert_eq!(next.reason.contains("soon over"), next.concurrency.network > 2, "{}", next.reason);
+            next.concurrency.network
         };
         let requests = FirstStreams::AUTO_REQUESTS;
-        assert_eq!(asked(requests, 32, 50.0, 0.0), (16, 16, 16));
-        assert_eq!(asked(requests, 8, 50.0, 0.0), (16, 8, 8), "nor more than ran");
-        assert_eq!(asked(requests.at_most(10), 10, 50.0, 0.0), (16, 5, 5));
-        assert_eq!(asked(requests, 32, 70.0, 0.0), (16, 2, 2));
-        assert_eq!(asked(requests, 32, 50.0, 0.05), (16, 2, 2));
-        assert_eq!(asked(FirstStreams::AUTO, 32, 50.0, 0.0), (16, 2, 2), "streams of edt wait for no answer");
+        assert_eq!([1, 67, 100].map(|rtt_ms| asked(requests, rtt_ms, seen(48, 50.0))), [4, 16, 24]);
+        assert_eq!(asked(requests, 67, seen(8, 50.0)), 8, "nor more than ran");
+        assert_eq!(asked(requests.at_most(10), 67, seen(10, 50.0)), 5);
+        assert_eq!(asked(requests, 67, seen(32, 70.0)), 2);
+        assert_eq!(asked(requests, 67, Observation { bytes_left: None, ..seen(32, 50.0) }), 2);
+        assert_eq!(asked(requests, 67, Observation { loss: Some(0.05), ..seen(32, 50.0) }), 2);
+        assert_eq!(asked(requests, 67, Observation { loss: Some(0.005), ..seen(32, 50.0) }), 16);
+        assert_eq!(asked(requests, 67, Observation { policy: Policy::new(PolicyName::Low, 64), ..seen(32, 50.0) }), 2);
+        assert_eq!(asked(requests, 67, Observation { policy: Policy::new(PolicyName::Fair, 8), ..seen(8, 50.0) }), 4);
+        assert_eq!(asked(FirstStreams::AUTO, 67, seen(32, 50.0)), 2, "streams of edt wait for no answer");
+        let mut stalled = asking(requests, LONG, PerStage::all(2));
+        stalled.decide(&seen(32, 20.0)).unwrap();
+        let slow = Observation { throughput: PerStage::all(8e6), ..seen(32, 20.0) };
+        assert_eq!(stalled.decide(&slow).unwrap().concurrency.network, 16, "one slow interval");
+    }
+
+    #[test]
+    fn of_stages_that_are_parted_the_one_that_makes_requests_keeps_its_workers_and_all_stay_parted() {
+        let kept = |read, network, write| {
+            let asked = PerStage { read, network, write };
+            let PerStage { read, network, write } = no_fewer(16, asked, PerStage { read: 20, network: 20, write: 24 });
+            (read, network, write)
+        };
+        assert_eq!(kept(4, 12, 8), (4, 12, 16));
+        assert_eq!(kept(5, 4, 19), (5, 4, 19));
+        assert_eq!(kept(16, 16, 14), (16, 16, 17), "not as many as the streams, which would be their own");
+        assert_eq!(kept(9, 4, 4), (16, 4, 4));
+        assert_eq!(kept(9, 4, 6), (16, 4, 6));
+        assert_eq!(kept(3, 3, 3), (16, 16, 16));
     }
 
     #[test]
