@@ -400,9 +400,9 @@ mod tests {
     }
 
     /// What is seen of a transfer with so many streams and seconds of work left.
-    fn seen(ran: u16, seconds: f64) -> Observation {
+    fn seen(ran: u16, seconds: u64) -> Observation {
         let seen = Observation::of_a_test(Decision::uniform(ran, ""), 80e6, 64);
-        Observation { bytes_left: Some((seconds * 80e6) as u64), loss: None, ..seen }
+        Observation { bytes_left: Some(seconds * 80_000_000), loss: None, ..seen }
     }
 
     #[test]
@@ -413,19 +413,19 @@ mod tests {
             next.concurrency.network
         };
         let requests = FirstStreams::AUTO_REQUESTS;
-        assert_eq!([1, 67, 100].map(|rtt_ms| asked(requests, rtt_ms, seen(48, 50.0))), [4, 16, 24]);
-        assert_eq!(asked(requests, 67, seen(8, 50.0)), 8, "nor more than ran");
-        assert_eq!(asked(requests.at_most(10), 67, seen(10, 50.0)), 5);
-        assert_eq!(asked(requests, 67, seen(32, 70.0)), 2);
-        assert_eq!(asked(requests, 67, Observation { bytes_left: None, ..seen(32, 50.0) }), 2);
-        assert_eq!(asked(requests, 67, Observation { loss: Some(0.05), ..seen(32, 50.0) }), 2);
-        assert_eq!(asked(requests, 67, Observation { loss: Some(0.005), ..seen(32, 50.0) }), 16);
-        assert_eq!(asked(requests, 67, Observation { policy: Policy::new(PolicyName::Low, 64), ..seen(32, 50.0) }), 2);
-        assert_eq!(asked(requests, 67, Observation { policy: Policy::new(PolicyName::Fair, 8), ..seen(8, 50.0) }), 4);
-        assert_eq!(asked(FirstStreams::AUTO, 67, seen(32, 50.0)), 2, "streams of edt wait for no answer");
+        assert_eq!([1, 67, 100].map(|rtt_ms| asked(requests, rtt_ms, seen(48, 50))), [4, 16, 24]);
+        assert_eq!(asked(requests, 67, seen(8, 50)), 8, "nor more than ran");
+        assert_eq!(asked(requests.at_most(10), 67, seen(10, 50)), 5);
+        assert_eq!(asked(requests, 67, seen(32, 70)), 2);
+        assert_eq!(asked(requests, 67, Observation { bytes_left: None, ..seen(32, 50) }), 2);
+        assert_eq!(asked(requests, 67, Observation { loss: Some(0.05), ..seen(32, 50) }), 2);
+        assert_eq!(asked(requests, 67, Observation { loss: Some(0.005), ..seen(32, 50) }), 16);
+        assert_eq!(asked(requests, 67, Observation { policy: Policy::new(PolicyName::Low, 64), ..seen(32, 50) }), 2);
+        assert_eq!(asked(requests, 67, Observation { policy: Policy::new(PolicyName::Fair, 8), ..seen(8, 50) }), 4);
+        assert_eq!(asked(FirstStreams::AUTO, 67, seen(32, 50)), 2, "streams of edt wait for no answer");
         let mut stalled = asking(requests, LONG, PerStage::all(2));
-        stalled.decide(&seen(32, 20.0)).unwrap();
-        let slow = Observation { throughput: PerStage::all(8e6), ..seen(32, 20.0) };
+        stalled.decide(&seen(32, 20)).unwrap();
+        let slow = Observation { throughput: PerStage::all(8e6), ..seen(32, 20) };
         assert_eq!(stalled.decide(&slow).unwrap().concurrency.network, 16, "one slow interval");
     }
 
