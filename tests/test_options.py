@@ -256,3 +256,19 @@ def test_a_named_transfer_is_resumed_whatever_files_it_is_of(edt: Edt, server: S
     totals = edt.copy("--files-from", scratch / "list-1", *words).totals()
     assert totals["bytes_resumed"] > 4 * MIB
     assert contents(scratch / "to") == contents(server.root)
+
+
+def test_what_a_named_transfer_published_is_not_sent_again_after_another_choice_was_done(
+    edt: Edt, server: Server, scratch: Path
+) -> None:
+    for name in ("a", "b", "c"):
+        fill(server.root / name, MIB, name)
+    for number, names in enumerate(("a\nb\nc\nmissing\n", "a\n", "b\nc\n")):
+        (scratch / f"list-{number}").write_text(names)
+    words = ("--name", "one", server.url(), scratch / "to")
+    # What fails leaves all else to be gone on with.
+    assert edt.run("cp", "--files-from", scratch / "list-0", *words).code == 1
+    assert contents(scratch / "to") == contents(server.root)
+    for number in (1, 2):
+        totals = edt.copy("--files-from", scratch / f"list-{number}", *words).totals()
+        assert (totals["files_done"], totals["files_skipped"]) == (0, number)

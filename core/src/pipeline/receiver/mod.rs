@@ -110,7 +110,7 @@ pub(crate) struct Shared {
     finishing: AtomicBool,
     /// Whether there is anything in the journal that another attempt could use.
     resumable: AtomicBool,
-    /// Whether the journal holds partial files of other files than were chosen.
+    /// Whether the journal knows partial or published files of an attempt at others than were chosen now.
     set_aside: AtomicBool,
     pool: SlabPool,
     frames: FrameBuffer<Arrived>,

@@ -175,6 +175,8 @@ impl Shared {
         };
         // Where each look is a request, many are on their way at once.
         let looks = if self.capabilities.flushes { 1 } else { LOOKS };
+        // What an attempt at other files published under the same name is known to it as long as the journal is there.
+        let theirs = |record: &DoneRecord| self.chosen.as_ref().is_some_and(|chosen| !is_chosen(chosen, &record.path));
         let mut records = journal.done(done);
         loop {
             let group = records.by_ref().take(KEYS_PER_MESSAGE / 2).collect::<Result<Vec<_>>>()?;
@@ -182,6 +184,10 @@ impl Shared {
                 return Ok(());
             }
             self.go_on("its journal was read")?;
+            let (others, group): (Vec<_>, Vec<_>) = group.into_iter().partition(&theirs);
+            if !self.set_aside.load(Ordering::Relaxed) && others.iter().any(&stands) {
+                self.set_aside.store(true, Ordering::Relaxed);
+            }
             let done = standing(&group, looks, &stands);
             self.tell(Have { done, ..Have::default() })?;
         }

@@ -65,6 +65,44 @@ fn partial_files_outside_of_the_choice_are_left_for_another_attempt() {
 }
 
 #[test]
+fn published_files_outside_of_the_choice_are_known_to_another_attempt_as_long_as_they_stand() {
+    for (chosen, stands, kept) in [("inside", true, true), ("inside", false, false), (".", true, false)] {
+        let place = tempfile::tempdir().unwrap();
+        let staged = place.path().join(".edt").join(TRANSFER.key());
+        let store = Arc::new(LocalStore::confined(place.path(), Symlinks::Keep).unwrap());
+        let (mut journal, _) = Journal::open(store.journal(&TRANSFER.key()).unwrap().unwrap(), TRANSFER).unwrap();
+        for (number, name) in (1..).zip(["inside", "outside"]) {
+            if name == "inside" || stands {
+                std::fs::write(place.path().join(name), [0; 10]).unwrap();
+            }
+            let identity = Key([number; 16]);
+            journal.append(&Record::Done(DoneRecord {
+                path: path(name),
+                size: 10,
+                modified_ns: None,
+                identity,
+                crc64nvme: 0,
+                blake3: None,
+            }));
+        }
+        journal.sync().unwrap();
+        drop(journal);
+        let (near, far) = memory::pair();
+        let receiver = receiver(Arc::clone(&store) as Arc<dyn Store>, near.sender, 0, &[chosen]);
+        receiver.shared.prepare().unwrap();
+        let told = std::iter::from_fn(|| far.receiver.try_recv().ok()).map(|message| match message {
+            Message::Have(have) => have.done.len(),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(told.sum::<usize>(), if chosen == "." { 2 } else { 1 });
+        receiver.shared.finish(true).unwrap();
+        receiver.close();
+        receiver.goodbye();
+        assert_eq!(staged.join("journal").exists(), kept, "{chosen} {stands}");
+    }
+}
+
+#[test]
 fn a_chosen_item_whose_place_cannot_be_looked_at_does_not_end_the_transfer() {
     let place = tempfile::tempdir().unwrap();
     std::fs::write(place.path().join("file"), "x").unwrap();
