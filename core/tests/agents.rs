@@ -65,6 +65,7 @@ fn observed(applied: Decision, throughput: f64) -> Observation {
         files_left: None,
         listed: Listed::default(),
         held_back: false,
+        cpu_bound: false,
         work_unit: None,
         policy: Policy::new(PolicyName::Fair, 48),
     }

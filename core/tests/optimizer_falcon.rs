@@ -41,6 +41,7 @@ impl Path {
             files_left: None,
             listed: Listed::default(),
             held_back: false,
+            cpu_bound: false,
             work_unit: None,
             policy: *policy,
         }

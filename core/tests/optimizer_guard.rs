@@ -30,6 +30,7 @@ fn observed(applied: &Decision, throughput: f64, policy: Policy) -> Observation 
         files_left: None,
         listed: Listed::default(),
         held_back: false,
+        cpu_bound: false,
         work_unit: None,
         policy,
     }

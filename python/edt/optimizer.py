@@ -174,6 +174,8 @@ class Observation:
     """The files to be sent that were listed so far, by size."""
     held_back: bool
     """Whether a rate that other transfers of this host share, or its change, is what limited."""
+    cpu_bound: bool
+    """Whether edt kept the processors of its host busy nearly all of the time: more workers would only wait for them."""
     policy: Policy
     """What limits this transfer."""
 

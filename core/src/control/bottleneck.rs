@@ -84,6 +84,10 @@ impl Level {
     }
 }
 
+/// What would help where the processors of this host limited.
+const CPU_BOUND: &str =
+    "edt kept the processors of this host busy: more streams will not help, faster processors or fewer other programs would";
+
 /// For how long what limited.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Limited {
@@ -131,6 +135,7 @@ pub(super) struct Tally {
     pub(super) time: Limited,
     intervals: u32,
     at_limit: u32,
+    cpu_bound: Duration,
     loss: f64,
     loss_known: u32,
 }
@@ -144,6 +149,9 @@ impl Tally {
             Some(Stage::Network) => self.time.by.network += rates.interval,
             Some(Stage::Write) => self.time.by.write += rates.interval,
             None => {}
+        }
+        if rates.cpu_bound {
+            self.cpu_bound += rates.interval;
         }
         self.at_limit += u32::from(rates.concurrency.network + 1.5 >= f64::from(policy.limit.network));
         if let Some(loss) = rates.loss {
@@ -170,6 +178,9 @@ impl Tally {
                  `--congestion bbr`, more would arrive",
                 100.0 * loss
             ));
+        }
+        if self.time.is_most(self.cpu_bound) {
+            advice.push(CPU_BOUND.to_owned());
         }
         if bottleneck != Some(Stage::Read) && bottleneck != Some(Stage::Write) && self.at_limit * 2 > self.intervals {
             advice.push(format!("`--max-streams {}` limits: a higher one may move more", policy.limit.network));
@@ -205,6 +216,7 @@ mod tests {
             busy: PerStage { read, network, write },
             rtt: None,
             loss: Some(0.03),
+            cpu_bound: false,
         }
     }
 
@@ -297,5 +309,18 @@ mod tests {
         assert!(advise(Some(Stage::Network), 4).contains("`--max-streams 4` limits"));
         assert!(advise(None, 64).contains("3.0 % of the segments"));
         assert!(!advise(None, 64).contains("limits"));
+    }
+
+    #[test]
+    fn busy_processors_are_named_from_two_fifths_of_the_time_on() {
+        let policy = Policy::new(PolicyName::Fair, 64);
+        let named = |busy: [bool; 5]| {
+            let mut tally = Tally::default();
+            for cpu_bound in busy {
+                tally.count(Some(Stage::Network), &Rates { cpu_bound, ..rates(0.1, 0.9, 0.1) }, &policy);
+            }
+            tally.advice(&policy).iter().any(|advice| advice == CPU_BOUND)
+        };
+        assert!(named([true, false, true, false, false]) && !named([true, false, false, false, false]));
     }
 }

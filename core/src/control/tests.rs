@@ -115,6 +115,7 @@ impl Plant for SimulatedPlant {
             listed: Listed::default(),
             host_rate: self.host_rate,
             work_unit: None,
+            processors: None,
         })
     }
 

@@ -1,11 +1,13 @@
-//! What is measured while bytes move: workers and bytes of each stage, TCP counters, and the rates between two samples.
+//! What is measured while bytes move: workers and bytes of each stage, TCP counters, processors, and the rates between two samples.
 
 mod held_back;
 pub(crate) mod listed;
 pub mod meter;
+pub mod processors;
 pub mod sampler;
 pub mod tcp_info;
 
 pub use meter::StageMeter;
+pub use processors::Processors;
 pub use sampler::{Rates, Sample};
 pub use tcp_info::{TcpSnapshot, tcp_info};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::metrics::held_back::is_held_back;
-use crate::metrics::listed;
+use crate::metrics::{Processors, listed};
 use crate::optimizer::{Buffers, Decision, Listed, Observation, PerStage, Policy};
 use crate::protocol::message::{Meters, RateMeters, StageMeters, TcpMeters};
 
@@ -28,6 +28,8 @@ pub struct Sample {
     pub host_rate: Option<RateMeters>,
     /// As in [`Observation::work_unit`].
     pub work_unit: Option<u64>,
+    /// The processors of this host; `None` where the system does not tell.
+    pub processors: Option<Processors>,
 }
 
 /// Cumulative counters of one stage, stamped with the clock of the half they come from: two halves share no clock.
@@ -60,6 +62,8 @@ pub struct Rates {
     pub rtt: Option<Duration>,
     /// Retransmitted share of the segments sent, 0 to 1, if the system tells and any were sent.
     pub loss: Option<f64>,
+    /// As in [`Observation::cpu_bound`].
+    pub cpu_bound: bool,
 }
 
 impl Sample {
@@ -84,6 +88,7 @@ impl Sample {
             listed: listed::understood(sender.listed.as_ref()),
             host_rate: sender.host_rate,
             work_unit: None,
+            processors: None,
         }
     }
 
@@ -111,6 +116,7 @@ impl Sample {
             busy: pairs(old, new, |before, after| after.busy_since(before)),
             rtt: self.rtt(),
             loss: loss(before.tcp, self.tcp),
+            cpu_bound: self.processors.zip(before.processors).is_some_and(|(now, then)| now.busy_since(&then)),
         }
     }
 }
@@ -166,6 +172,7 @@ pub fn observe(before: &Sample, after: &Sample, elapsed: Duration, requested: &D
         files_left: after.files_left,
         listed: after.listed.clone(),
         held_back: is_held_back(before, after, &rates),
+        cpu_bound: rates.cpu_bound,
         work_unit: after.work_unit,
         policy: *policy,
     }

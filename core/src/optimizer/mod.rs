@@ -168,6 +168,9 @@ pub struct Observation {
     pub listed: Listed,
     /// Whether a rate that other transfers of this host share, or its change, is what limited: then the interval says nothing of its setting.
     pub held_back: bool,
+    /// Whether this program kept the processors of its host busy nearly all of the time, by itself or with others: more workers would only
+    /// wait for them. Never where the system does not tell.
+    pub cpu_bound: bool,
     /// Bytes of the pieces in which what is left is taken to the end; `None` where they are cut as fine as streams need them.
     #[serde(skip)]
     pub work_unit: Option<u64>,
@@ -193,6 +196,7 @@ impl Observation {
             files_left: None,
             listed: Listed::default(),
             held_back: false,
+            cpu_bound: false,
             work_unit: None,
             policy: Policy::new(PolicyName::Fair, limit),
         }

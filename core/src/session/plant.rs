@@ -7,7 +7,7 @@ use crate::broker::Member;
 use crate::control::Plant;
 use crate::error::Result;
 use crate::event::Totals;
-use crate::metrics::sampler::Sample;
+use crate::metrics::{Processors, Sample};
 use crate::optimizer::Decision;
 use crate::pipeline::half::Half;
 use crate::pipeline::stop::Stop;
@@ -69,7 +69,7 @@ impl Plant for CallerPlant<'_> {
         if caller.direct {
             part(&mut of_sender, &mut of_receiver, waiting);
         }
-        Ok(Sample { work_unit, ..Sample::from_halves(&of_sender, &of_receiver) })
+        Ok(Sample { work_unit, processors: Processors::now(), ..Sample::from_halves(&of_sender, &of_receiver) })
     }
 
     fn apply(&mut self, decision: &Decision) -> Result<()> {

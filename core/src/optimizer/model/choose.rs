@@ -63,7 +63,7 @@ pub(super) fn fewer(fit: &Fit, losses: &Losses, price: &Price, current: u16) -> 
     }
     let law = losses.law();
     let utility = |workers: u16| {
-        let (worths, paid) = (worths(workers), price.k.powf(-f64::from(workers)));
+        let (worths, paid) = (worths(workers, fit.filled), price.k.powf(-f64::from(workers)));
         move |index: usize| {
             let load = curves()[index].load(f64::from(workers));
             worths[index] * (paid - price.loss_weight * law.caused(load))
@@ -83,7 +83,7 @@ fn expected(fit: &Fit, losses: &Losses, price: &Price, candidates: &[u16], enoug
     let most = enough.map_or(f64::INFINITY, f64::ln);
     let law = losses.law();
     let prices: Vec<f64> = candidates.iter().map(|workers| price.k.powf(-f64::from(*workers))).collect();
-    let worths: Vec<_> = candidates.iter().map(|workers| worths(*workers)).collect();
+    let worths: Vec<_> = candidates.iter().map(|workers| worths(*workers, fit.filled)).collect();
     let mut sums = vec![0.0; candidates.len()];
     let mut utilities = vec![0.0; candidates.len()];
     for (index, (curve, belief)) in curves().iter().zip(&fit.belief).enumerate().filter(|(_, (_, belief))| **belief > UNLIKELY) {
@@ -116,7 +116,7 @@ fn candidates(limit: u16, current: u16) -> Vec<u16> {
 mod tests {
     use super::*;
     use crate::optimizer::PolicyName;
-    use crate::optimizer::model::fit::{Bound, Point, first_noise};
+    use crate::optimizer::model::fit::{Bound, Company, Point, first_noise};
 
     const PRICE: Price = Price { k: 1.02, loss_weight: 10.0, limit: 50 };
 
@@ -126,7 +126,7 @@ mod tests {
             .iter()
             .map(|&n| Point::new(n, rate(n), Bound::Exact))
             .collect();
-        Fit::of(&points, first_noise(), 0.0)
+        Fit::of(&points, first_noise(), Company::default())
     }
 
     #[test]

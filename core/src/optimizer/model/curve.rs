@@ -5,8 +5,8 @@
 //! smooth it; `b` is what too many workers cost.
 //!
 //! On a path that `m` streams of others share, which `q m` streams fill, each gets the same part as soon as it is full:
-//! `T(n) = r n min(1, q m / (n + m))`. What `r` and `q m` are is known from before the others came, and so these curves tell others who
-//! came from a path that became a worse one.
+//! `T(n) = r n min(1, q m / (n + m))`. What `r` and `q m` are is known from before the others came (`fit`), and so these curves tell others
+//! who came from a path that became a worse one.
 
 use std::borrow::Cow;
 use std::sync::{LazyLock, OnceLock};
@@ -21,15 +21,32 @@ const RANGE: (f64, f64) = (0.5, 300.0);
 const OWN: [(f64, f64, f64); 5] = [(2.0, 0.0, 1.0), (6.0, 0.0, 1.0), (30.0, 0.0, 2.0), (30.0, 1.0, 0.7), (6.0, 0.4, 0.7)];
 
 /// Curves of a path among others: streams that fill it as a multiple of those of others, and how likely the family is while nothing tells
-/// of others. In the first, the others fill it alone.
-const AMONG: [(f64, f64); 5] = [(1.0, 0.2), (1.25, 0.1), (1.5, 0.1), (2.0, 0.1), (3.0, 0.1)];
+/// of others. In the first ones, the others are more than fill it, which only tells from a softer knee who knows what fills it; where there
+/// is neither room nor lack, they fill it alone.
+const AMONG: [(f64, f64); 10] = [
+    (0.4, 0.1),
+    (0.55, 0.1),
+    (0.75, 0.1),
+    (1.0, 0.2),
+    (1.25, 0.08),
+    (1.5, 0.08),
+    (1.75, 0.06),
+    (2.0, 0.06),
+    (2.5, 0.06),
+    (3.3, 0.06),
+];
 
 /// The part of others' streams up to which own ones are worth having beyond what the others leave: a little less than theirs, so that two
 /// transfers that think alike become fewer together, instead of racing each other.
 const FAIR_PART: f64 = 0.8;
 
+/// Where it is known how many streams fill the path, no more than this part of them: several others look like one of many streams, and who
+/// wants nearly as many as all of them races them. But never less than the second part of others' streams.
+const HALF: f64 = 0.8;
+const LEAST_PART: f64 = 0.25;
+
 /// Up to so many workers what the hypotheses say of them is computed once.
-const MOST_KNOWN: usize = 256;
+const MOST_COMPUTED: usize = 256;
 
 /// One hypothesis.
 #[derive(Debug, Clone, Copy)]
@@ -62,11 +79,23 @@ impl Curve {
         }
     }
 
-    /// So many workers, or as many of them whose gain is not taken from others: those that others leave room for, and a fair part.
-    pub(super) fn fair(&self, workers: f64) -> f64 {
+    /// The same where no others are, for so few that they do not fill the stage.
+    pub(super) fn bend_alone(&self, workers: f64) -> f64 {
+        match self.family {
+            Family::Own { .. } => self.bend(workers),
+            Family::Among { .. } => workers.ln(),
+        }
+    }
+
+    /// So many workers, or as many of them whose gain is not taken from others: those that others leave room for, and a fair part, by whether
+    /// it is known how many streams fill the path.
+    pub(super) fn fair(&self, workers: f64, known: bool) -> f64 {
         match self.family {
             Family::Own { .. } => workers,
-            Family::Among { room } => workers.min((FAIR_PART.max(room - 1.0) * self.saturation).max(1.0)),
+            Family::Among { room } => {
+                let part = if known { FAIR_PART.min((HALF * room).max(LEAST_PART)) } else { FAIR_PART };
+                workers.min((part.max(room - 1.0) * self.saturation).max(1.0))
+            }
         }
     }
 
@@ -74,7 +103,7 @@ impl Curve {
     pub(super) fn full(&self) -> f64 {
         match self.family {
             Family::Own { .. } => self.saturation,
-            Family::Among { room } => (room - 1.0) * self.saturation,
+            Family::Among { room } => (room - 1.0).max(0.0) * self.saturation,
         }
     }
 
@@ -89,6 +118,11 @@ impl Curve {
     /// Whether it is one of a path among others.
     pub(super) fn is_among(&self) -> bool {
         matches!(self.family, Family::Among { .. })
+    }
+
+    /// Whether it is one of a path that others' streams more than fill.
+    pub(super) fn is_overfull(&self) -> bool {
+        matches!(self.family, Family::Among { room } if room < 1.0)
     }
 
     /// What a full stage moves, in the same units.
@@ -119,13 +153,14 @@ pub(super) fn curves() -> &'static [Curve] {
     &CURVES
 }
 
-/// What so many workers move that are worth having, by each hypothesis, in units of what one moves alone on an empty stage.
-pub(super) fn worths(workers: u16) -> Cow<'static, [f64]> {
-    static KNOWN: [OnceLock<Box<[f64]>>; MOST_KNOWN] = [const { OnceLock::new() }; MOST_KNOWN];
+/// What so many workers move that are worth having, by each hypothesis, in units of what one moves alone on an empty stage, and by whether
+/// it is known how many streams fill the path.
+pub(super) fn worths(workers: u16, known: bool) -> Cow<'static, [f64]> {
+    static COMPUTED: [[OnceLock<Box<[f64]>>; MOST_COMPUTED]; 2] = [const { [const { OnceLock::new() }; MOST_COMPUTED] }; 2];
     let n = f64::from(workers);
-    let compute = || curves().iter().map(|curve| curve.bend(curve.fair(n)).exp()).collect::<Box<[f64]>>();
-    match KNOWN.get(usize::from(workers)) {
-        Some(known) => Cow::Borrowed(known.get_or_init(compute)),
+    let compute = || curves().iter().map(|curve| curve.bend(curve.fair(n, known)).exp()).collect::<Box<[f64]>>();
+    match COMPUTED[usize::from(known)].get(usize::from(workers)) {
+        Some(computed) => Cow::Borrowed(computed.get_or_init(compute)),
         None => Cow::Owned(compute().into_vec()),
     }
 }
@@ -161,10 +196,13 @@ mod tests {
 
     #[test]
     fn what_others_leave_is_worth_having_and_a_fair_part_of_theirs() {
-        assert!((among(8.0, 3.0).fair(100.0) - 16.0).abs() < 1e-9);
-        assert!((among(10.0, 1.0).fair(100.0) - 8.0).abs() < 1e-9);
-        assert!((among(10.0, 1.25).fair(2.0) - 2.0).abs() < 1e-9 && (among(0.5, 1.0).fair(9.0) - 1.0).abs() < 1e-9);
-        assert!((own(10.0, 30.0, 0.0).fair(100.0) - 100.0).abs() < 1e-9);
+        let fair = |others, room, known| among(others, room).fair(100.0, known);
+        // Ten of others on paths that thirty, ten and four fill.
+        for (room, unknown, known) in [(3.0, 20.0, 20.0), (1.0, 8.0, 8.0), (0.4, 8.0, 3.2)] {
+            assert!((fair(10.0, room, false) - unknown).abs() < 1e-9 && (fair(10.0, room, true) - known).abs() < 1e-9, "{room}");
+        }
+        assert!((among(10.0, 1.25).fair(2.0, false) - 2.0).abs() < 1e-9 && (fair(0.5, 1.0, true) - 1.0).abs() < 1e-9);
+        assert!((own(10.0, 30.0, 0.0).fair(100.0, true) - 100.0).abs() < 1e-9);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! is forgotten, except what a worker moves alone, which capacities that come and go leave as it is. What was forgotten is kept aside, and
 //! comes back when it explains a surprise: paths return to what they were.
 
-use super::fit::{Bound, Fit, Point, first_noise};
+use super::fit::{Bound, Company, Fit, Point, first_noise};
 
 /// Measurements that are kept; of the most frequent setting the oldest goes first.
 const WINDOW: usize = 40;
@@ -24,6 +24,17 @@ const FAMILIAR_BOUNDS: (f64, f64) = (0.05, 0.15);
 /// What is left of what told of others after an interval, and growth up to which a change counts as theirs.
 const ALONE: f64 = 0.97;
 const GROWTH: f64 = 1.1;
+
+/// By how much measurements exceed what the path carried before others came, in logarithms, where it carries more by now; how far short of
+/// filling it workers may have been for that to be known; and the noise up to which anything of the kind is.
+const EXCEEDS: f64 = 0.15;
+const FILLED: f64 = 0.9;
+const TELLING: f64 = 0.1;
+
+/// How many intervals are the beginning, in which streams may find their share slowly; and by how much each has to move more than each did
+/// before for that to be seen, at least, and as a multiple of the noise.
+const BEGINNING: usize = 6;
+const RISEN: (f64, f64) = (0.25, 3.0);
 
 /// How old measurements may be, in intervals, that a probe relies on.
 const RECENT: i32 = 3;
@@ -61,8 +72,9 @@ pub(super) struct Filter {
     fit: Option<Fit>,
     /// The side of the last surprise, if the last measurement was one.
     surprised: Option<Side>,
-    /// How much tells of others on the path, 0 to 1.
-    company: f64,
+    company: Company,
+    /// Logarithm of the bytes per second that the stage carried before the last surprise, where it was full.
+    carried: Option<f64>,
     /// Workers of the last measurement.
     last: f64,
 }
@@ -86,6 +98,11 @@ impl Filter {
     /// The fewest workers of all measurements; 0 before any.
     pub(super) fn fewest(&self) -> f64 {
         self.ran().reduce(f64::min).unwrap_or(0.0)
+    }
+
+    /// The most workers of all measurements; 0 before any.
+    pub(super) fn most(&self) -> f64 {
+        self.ran().fold(0.0, f64::max)
     }
 
     /// The fewest workers whose rate was what they can move.
@@ -112,10 +129,9 @@ impl Filter {
     /// Takes a measurement; `probed` is where a probe for more capacity began.
     pub(super) fn observe(&mut self, new: Point, probed: Option<f64>) -> News {
         self.points.iter_mut().chain(&mut self.former).for_each(|point| point.age = point.age.saturating_add(1));
+        self.doubt_beginning(&new);
         let news = self.judge(&new, probed);
-        // What changes without growth of one's own, others may have changed.
-        let unprovoked = probed.is_none() && new.workers <= GROWTH * self.last;
-        self.company = if news == News::Changed && unprovoked { 1.0 } else { ALONE * self.company };
+        self.hear_of_others(news, &new, probed);
         // What is measured again, with as many, grew when it was measured first.
         if !matches!(news, News::Surprise(Side::More)) {
             self.last = new.workers;
@@ -138,6 +154,32 @@ impl Filter {
         news
     }
 
+    /// At the beginning, where each of more workers moves more than each of fewer did, those had not found their rate: they can move at least
+    /// what they moved.
+    fn doubt_beginning(&mut self, new: &Point) {
+        let Some(fit) = self.fit.as_ref().filter(|_| self.points.len() <= BEGINNING) else { return };
+        let risen = RISEN.0.max(RISEN.1 * fit.noise);
+        for point in self.points.iter_mut().filter(|point| !point.derived && point.workers <= new.workers) {
+            if new.rate - new.workers.ln() > point.rate - point.workers.ln() + risen {
+                point.bound = Bound::AtLeast;
+            }
+        }
+    }
+
+    /// Takes note of what a measurement tells of others: what changes without growth of one's own, they may have changed, and if it became
+    /// less, the path carries with them what it carried before.
+    fn hear_of_others(&mut self, news: News, new: &Point, probed: Option<f64>) {
+        let unprovoked = probed.is_none() && new.workers <= GROWTH * self.last;
+        let changed = news == News::Changed && unprovoked;
+        let Company { told, capacity } = self.company;
+        let told = if changed { 1.0 } else { ALONE * told };
+        let known = if changed && self.surprised == Some(Side::Less) { capacity.or(self.carried) } else { capacity };
+        self.company = Company { told, capacity: known.filter(|known| new.rate <= known + EXCEEDS) };
+        if news == News::Surprise(Side::Less) {
+            self.carried = self.capacity();
+        }
+    }
+
     fn judge(&self, new: &Point, probed: Option<f64>) -> News {
         let Some(fit) = &self.fit else { return News::Expected };
         let (mean, deviation) = fit.predict(new.workers);
@@ -154,7 +196,7 @@ impl Filter {
             return News::Expected;
         }
         // Where more than ever run in this state of the path, they have found the end of its capacity, which another state may have too.
-        let untried = side == Side::Less && new.workers > GROWTH * self.ran().fold(0.0, f64::max);
+        let untried = side == Side::Less && new.workers > GROWTH * self.most();
         if !untried && self.is_familiar(new, fit.noise) {
             return News::Returned;
         }
@@ -180,6 +222,13 @@ impl Filter {
             None => point.age <= 1,
         };
         self.alone().into_iter().chain(self.points.iter().filter(holds).cloned()).collect()
+    }
+
+    /// Logarithm of the bytes per second that the stage carries, if so many worked that they filled it, and neither noise nor want of
+    /// measurements hides it.
+    fn capacity(&self) -> Option<f64> {
+        let fit = self.fit.as_ref().filter(|fit| self.points.len() >= BEGINNING && fit.noise < TELLING)?;
+        (self.most() >= FILLED * fit.full()).then(|| fit.capacity().ln())
     }
 
     /// What is believed of a worker alone, as a part of a measurement with so few that they do not fill the stage.
@@ -245,6 +294,34 @@ mod tests {
     }
 
     #[test]
+    fn what_a_path_carried_before_others_came_is_known_until_it_carries_more() {
+        let mut filter = settled();
+        (0..3).for_each(|_| _ = see(&mut filter, 10.0, 100.0));
+        see(&mut filter, 10.0, 50.0);
+        see(&mut filter, 10.0, 50.0);
+        let known = filter.company.capacity.unwrap().exp();
+        assert!((known / 100.0 - 1.0).abs() < 0.05, "{known}");
+        // Ten of others leave five of ten, a third to five.
+        see(&mut filter, 5.0, 33.0);
+        assert!(filter.fit().unwrap().load(5.0) > 1.3, "{}", filter.fit().unwrap().load(5.0));
+        (0..2).for_each(|_| _ = see(&mut filter, 15.0, 140.0));
+        assert_eq!(filter.company.capacity, None);
+        // Too little was measured before.
+        let mut filter = settled();
+        (0..2).for_each(|_| _ = see(&mut filter, 10.0, 50.0));
+        assert_eq!(filter.company.capacity, None);
+    }
+
+    #[test]
+    fn streams_that_are_slow_to_find_their_share_do_not_hide_the_end_of_the_capacity() {
+        let mut filter = Filter::default();
+        for (workers, rate) in [(8.0, 147.0), (14.0, 306.0), (15.0, 382.0), (30.0, 500.0), (30.0, 500.0)] {
+            see(&mut filter, workers, rate);
+        }
+        assert!(filter.fit().unwrap().saturation() < 30.0, "{}", filter.fit().unwrap().saturation());
+    }
+
+    #[test]
     fn only_a_change_without_growth_tells_of_others_and_that_is_forgotten() {
         let changed = |workers: [f64; 2]| {
             let mut filter = settled();
@@ -253,11 +330,11 @@ mod tests {
             }
             filter
         };
-        assert!(changed([14.0, 20.0]).company < 1e-12);
+        assert!(changed([14.0, 20.0]).company.told < 1e-12);
         let mut filter = changed([10.0, 10.0]);
-        assert!((filter.company - 1.0).abs() < 1e-12);
+        assert!((filter.company.told - 1.0).abs() < 1e-12);
         (0..40).for_each(|_| _ = see(&mut filter, 5.0, 50.0));
-        assert!(filter.company < 0.3);
+        assert!(filter.company.told < 0.3);
     }
 
     #[test]
@@ -286,7 +363,7 @@ mod tests {
         for rate in [50.0, 50.0, 25.0, 25.0] {
             see(&mut filter, 10.0, rate);
         }
-        let former = Fit::of(&filter.former, 0.02, 1.0);
+        let former = Fit::of(&filter.former, 0.02, filter.company);
         let (mean, deviation) = former.predict(30.0);
         assert!(2.0 * deviation > 0.3, "{deviation}: the former state knows too much for this test");
         (0..3).for_each(|_| _ = see(&mut filter, 5.0, 25.0));
@@ -313,7 +390,7 @@ mod tests {
             see(&mut filter, 10.0, 100.0);
             assert_eq!(filter.observe(Point::new(12.0, 112.0, Bound::Exact), Some(10.0)), News::Surprise(Side::More));
             assert_eq!(see(&mut filter, 12.0, again), news);
-            assert!(filter.company < 1e-12, "{}", filter.company);
+            assert!(filter.company.told < 1e-12, "{}", filter.company.told);
         }
     }
 

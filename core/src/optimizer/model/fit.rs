@@ -3,7 +3,7 @@
 //! The scale of a curve follows from the measurements, so that nothing here knows of bits: `ln T = ln r + bend(n) + e`. The errors `e`
 //! have Student's distribution with 4 degrees of freedom, for which a wild measurement is no proof; their size is learnt.
 
-use super::curve::curves;
+use super::curve::{Curve, curves};
 
 /// Degrees of freedom of Student's distribution.
 const FREEDOM: f64 = 4.0;
@@ -22,8 +22,11 @@ const AGEING: (f64, f64) = (0.97, 0.25);
 /// The least part of a measurement that one of this transfer counts as.
 const OWN: f64 = 0.5;
 
-/// How much likelier company makes it that there are others on the path.
+/// How much likelier company makes it that there are others on the path; and how much likelier those others are still that leave the path
+/// the capacity that it had before they came, which is known with such an error, in logarithms.
 const COMPANY: f64 = 8.0;
+const KNOWN: f64 = 20.0;
+const KNOWN_ERROR: f64 = 0.15;
 
 /// Fewest workers that count as having worked.
 const LEAST_WORKERS: f64 = 0.05;
@@ -35,6 +38,28 @@ pub(super) enum Bound {
     Exact,
     /// It waited for a neighbour, and could have moved more.
     AtLeast,
+}
+
+/// What tells of others on the path.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Company {
+    /// How much does, 0 to 1.
+    pub(super) told: f64,
+    /// Logarithm of the bytes per second that the path carried before they came, where it is known.
+    pub(super) capacity: Option<f64>,
+}
+
+impl Company {
+    /// How much likelier it makes a path among others, in logarithms, of which a hypothesis says what one worker moves alone.
+    fn among(self, curve: &Curve, scale: f64) -> f64 {
+        if !curve.is_among() {
+            return 0.0;
+        }
+        let told = (COMPANY * self.told).ln_1p();
+        let Some(known) = self.capacity else { return if curve.is_overfull() { f64::NEG_INFINITY } else { told } };
+        let error = (scale + curve.capacity().ln() - known) / KNOWN_ERROR;
+        told + (KNOWN * (-0.5 * error * error).exp()).ln_1p()
+    }
 }
 
 /// What so many workers moved in one interval.
@@ -67,9 +92,10 @@ impl Point {
         Self { weight, ..self }
     }
 
-    /// The same, derived from others.
+    /// The same, derived from others: what so few would move if nobody else were there.
     pub(super) fn derived(self) -> Self {
-        Self { derived: true, ..self }
+        let bends = curves().iter().map(|curve| curve.bend_alone(self.workers)).collect();
+        Self { derived: true, bends, ..self }
     }
 
     /// The same, of a rate that is higher by so much and may be off by as much to either side, in logarithms.
@@ -80,7 +106,8 @@ impl Point {
     /// The same measurement of a stage that had this part of the workers.
     pub(super) fn scaled(&self, part: f64, bound: Bound) -> Self {
         let scaled = Self::new(part * self.workers, 1.0, bound);
-        Self { age: self.age, rate: self.rate, doubt: self.doubt, weight: self.weight, derived: self.derived, ..scaled }
+        let scaled = if self.derived { scaled.derived() } else { scaled };
+        Self { age: self.age, rate: self.rate, doubt: self.doubt, weight: self.weight, ..scaled }
     }
 
     fn weighed(&self, noise: f64) -> Weight {
@@ -113,14 +140,15 @@ pub(super) struct Fit {
     pub(super) scales: Vec<f64>,
     /// Relative error of a measurement.
     pub(super) noise: f64,
+    /// Whether it is known what the path carried before others came, and so how many streams fill it.
+    pub(super) filled: bool,
     /// The likeliest hypothesis.
     best: usize,
 }
 
 impl Fit {
-    /// The fit to at least one measurement; `noise` is what errors were before, `company` how much tells of others on the path, 0 to 1.
-    pub(super) fn of(points: &[Point], noise: f64, company: f64) -> Self {
-        let among = (COMPANY * company).ln_1p();
+    /// The fit to at least one measurement; `noise` is what errors were before.
+    pub(super) fn of(points: &[Point], noise: f64, company: Company) -> Self {
         let weights: Vec<Weight> = points.iter().map(|point| point.weighed(noise)).collect();
         let mut scales = Vec::with_capacity(curves().len());
         let mut belief = Vec::with_capacity(curves().len());
@@ -130,7 +158,7 @@ impl Fit {
                 let error = point.residual(index, scale) / weight.size;
                 weight.count * likelihood(error)
             };
-            let prior = curve.prior + if curve.is_among() { among } else { 0.0 };
+            let prior = curve.prior + company.among(curve, scale);
             belief.push(prior + points.iter().zip(&weights).map(likely).sum::<f64>());
             scales.push(scale);
         }
@@ -140,7 +168,7 @@ impl Fit {
         let likely = belief.iter().map(|one| (one - most).exp());
         let sum: f64 = likely.clone().sum();
         let belief = likely.map(|one| one / sum).collect();
-        Self { belief, scales, noise, best }
+        Self { belief, scales, noise, filled: company.capacity.is_some(), best }
     }
 
     /// The logarithm of the rate that so many workers will move, and its standard deviation.
@@ -240,7 +268,7 @@ mod tests {
 
     fn fit(points: &[(f64, f64)]) -> Fit {
         let points: Vec<Point> = points.iter().map(|&(workers, rate)| Point::new(workers, rate, Bound::Exact)).collect();
-        Fit::of(&points, first_noise(), 0.0)
+        Fit::of(&points, first_noise(), Company::default())
     }
 
     #[test]
@@ -259,10 +287,10 @@ mod tests {
     #[test]
     fn what_a_waiting_stage_moved_bounds_its_curve_from_below_alone() {
         let mut points = vec![Point::new(5.0, 50.0, Bound::Exact), Point::new(20.0, 60.0, Bound::AtLeast)];
-        let (free, _) = Fit::of(&points, first_noise(), 0.0).predict(20.0);
+        let (free, _) = Fit::of(&points, first_noise(), Company::default()).predict(20.0);
         assert!(free > 90.0_f64.ln(), "{}", free.exp());
         points[1].bound = Bound::Exact;
-        let (bound, _) = Fit::of(&points, first_noise(), 0.0).predict(20.0);
+        let (bound, _) = Fit::of(&points, first_noise(), Company::default()).predict(20.0);
         assert!((bound.exp() / 60.0 - 1.0).abs() < 0.05, "{}", bound.exp());
     }
 
@@ -270,7 +298,7 @@ mod tests {
     fn a_measurement_in_doubt_says_little_against_growth_in_proportion() {
         let grown = |doubt: f64| {
             let young = Point::new(12.0, 95.0, Bound::Exact).corrected(doubt, doubt);
-            Fit::of(&[Point::new(4.0, 40.0, Bound::Exact), young], first_noise(), 0.0).predict(24.0).0.exp()
+            Fit::of(&[Point::new(4.0, 40.0, Bound::Exact), young], first_noise(), Company::default()).predict(24.0).0.exp()
         };
         assert!(grown(0.0) < 130.0, "{}", grown(0.0));
         assert!(grown(0.12) > 150.0, "{}", grown(0.12));
@@ -281,10 +309,26 @@ mod tests {
         let points: Vec<Point> =
             [(1.0, 10.0), (9.0, 53.0), (10.0, 56.0)].map(|(workers, rate)| Point::new(workers, rate, Bound::Exact)).into();
         let among = |company: f64| {
-            let fit = Fit::of(&points, first_noise(), company);
+            let fit = Fit::of(&points, first_noise(), Company { told: company, capacity: None });
             fit.mean(|index| if curves()[index].is_among() { 1.0 } else { 0.0 })
         };
         assert!(among(0.0) < 0.5 && among(1.0) > 0.6, "{} {}", among(0.0), among(1.0));
+    }
+
+    #[test]
+    fn what_the_path_carried_before_tells_others_from_a_path_that_became_a_worse_one() {
+        // A stream alone moves ten; ten of them moved a hundred, and move fifty now.
+        let alone = Point::new(1.0, 10.0, Bound::Exact).weighing(0.5).derived();
+        let among = |more: &[(f64, f64)], capacity: Option<f64>| {
+            let measured = [(10.0, 50.0)].iter().chain(more).map(|&(workers, rate)| Point::new(workers, rate, Bound::Exact));
+            let points: Vec<Point> = [alone.clone()].into_iter().chain(measured).collect();
+            let fit = Fit::of(&points, first_noise(), Company { told: 1.0, capacity });
+            fit.mean(|index| if curves()[index].is_among() { 1.0 } else { 0.0 })
+        };
+        let known = Some(100.0_f64.ln());
+        assert!(among(&[], known) > 0.8 && among(&[], known) > among(&[], None), "{} {}", among(&[], known), among(&[], None));
+        // Ten of others would leave 33 to five, and a path of half the capacity is full of five.
+        assert!(among(&[(5.0, 33.3)], known) > 0.9 && among(&[(5.0, 50.0)], known) < 0.2);
     }
 
     #[test]

@@ -107,7 +107,8 @@ impl Model {
         self.trip = observation.rtt.into_iter().chain(self.trip).min();
         let (loss, lack) = (observation.loss, unfound(observation, self.waited(observation.interval)));
         let time = pace::weight(observation.interval);
-        self.network.observe(&Seen { ran: workers, working: workers, rate, loss, bound: Bound::Exact, lack, time });
+        let cpu_bound = observation.cpu_bound;
+        self.network.observe(&Seen { ran: workers, working: workers, rate, loss, bound: Bound::Exact, lack, time, cpu_bound });
         let now = utility::of(observation);
         self.lately = if self.lately == 0.0 { now } else { f64::midpoint(self.lately, now) };
         self.wait -= time;
@@ -157,10 +158,11 @@ impl Model {
     }
 }
 
-/// Whether the work is over before fewer streams would move as much as those that run, unless these lose much.
+/// Whether the work is over before fewer streams would move as much as those that run, unless these lose much or wait for processors.
 fn is_ending(observation: &Observation) -> bool {
     let left = observation.bytes_left.map_or(f64::INFINITY, |bytes| bytes as f64);
-    left < ENDING_S * utility::arrived(observation) && observation.loss.is_none_or(|lost| lost <= LOSSY)
+    let pays = observation.cpu_bound || observation.loss.is_some_and(|lost| lost > LOSSY);
+    left < ENDING_S * utility::arrived(observation) && !pays
 }
 
 /// Streams that ran, averaged over the interval.

@@ -19,6 +19,8 @@ pub(super) struct Seen {
     pub(super) lack: f64,
     /// What the interval counts for where time has to pass, 0 to 1.
     pub(super) time: f64,
+    /// Whether the processors of this host were what limited.
+    pub(super) cpu_bound: bool,
 }
 
 impl Seen {

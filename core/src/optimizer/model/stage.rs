@@ -12,11 +12,13 @@ use crate::report::human_rate;
 #[cfg(test)]
 mod tests;
 
-/// Most that the number of workers grows by in one decision, as the guard has it; and most where so much was lost that they may fill the
-/// path already: far more of them cost much then. Most that it shrinks by, and most that it goes below the fewest that were tried, unless
+/// Most that the number of workers grows by in one decision, as the guard has it; most where so much was lost that they may fill the path
+/// already: far more of them cost much then; and most after a change, which may be the room that one of many others left. Most that it
+/// shrinks by, and most that it goes below the fewest that were tried, unless
 /// much is lost: too few cost more than too many.
 const BOUND: u16 = 4;
 const LOSSY_BOUND: u16 = 2;
+const CHANGED_BOUND: f64 = 1.5;
 const SHRINKING: u16 = 3;
 const UNTRIED: f64 = 2.0;
 pub(in crate::optimizer) const LOSSY: f64 = 0.01;
@@ -74,6 +76,8 @@ pub(super) struct Stage {
     lost: f64,
     /// What the last interval counts for where time has to pass, 0 to 1.
     time: f64,
+    /// Whether its workers waited for processors.
+    cpu_bound: bool,
     news: News,
     /// Where the probe began that was measured last, and where one began whose find is measured again.
     probed: Option<u16>,
@@ -97,6 +101,7 @@ impl Stage {
             fell: false,
             lost: 0.0,
             time: 1.0,
+            cpu_bound: false,
             news: News::Expected,
             probed: None,
             pending: None,
@@ -135,7 +140,7 @@ impl Stage {
         let lost = seen.loss.unwrap_or(0.0);
         let lost_more = lost - std::mem::replace(&mut self.lost, lost);
         self.fell = FELL * seen.rate < self.rate;
-        (self.rate, self.time) = (seen.rate, seen.time);
+        (self.rate, self.time, self.cpu_bound) = (seen.rate, seen.time, seen.cpu_bound);
         // From as many that worked as they did now.
         let from = self.probed.map(|from| f64::from(from) * seen.working / seen.ran);
         self.news = self.filter.observe(seen.measured(self.before, self.growing > 0), from);
@@ -211,8 +216,15 @@ impl Stage {
         }
         let lossy = self.lost > LOSSY;
         let least = if self.growing > 0 { self.ran } else { self.least(enough) };
-        let most = self.ran.saturating_mul(if lossy { LOSSY_BOUND } else { BOUND });
-        let wanted = if lossy && enough.is_none() { self.telling(fit, price) } else { self.answer(fit, price, enough) };
+        let most = match (self.cpu_bound, lossy) {
+            // As many as have moved more may come back.
+            (true, _) => whole(self.filter.most()).max(self.ran),
+            _ if self.news == News::Changed => whole((CHANGED_BOUND * f64::from(self.ran)).ceil()),
+            (_, true) => self.ran.saturating_mul(LOSSY_BOUND),
+            _ => self.ran.saturating_mul(BOUND),
+        };
+        let telling = (lossy || self.cpu_bound) && enough.is_none();
+        let wanted = if telling { self.telling(fit, price) } else { self.answer(fit, price, enough) };
         let workers = wanted.clamp(least, most.max(least));
         let workers = workers.clamp(1, price.limit);
         let reason = self.reason(fit, workers);
@@ -227,8 +239,10 @@ impl Stage {
         }
         let measured = Measured { time: self.time, noise: fit.noise };
         match self.probe.due(self.ran.max(self.before), workers, price, measured) {
-            Some(tried) => Next { workers: tried, reason: format!("{reason}; probing {tried} for capacity that grew unseen") },
-            None => Next { workers, reason },
+            Some(tried) if !self.cpu_bound => {
+                Next { workers: tried, reason: format!("{reason}; probing {tried} for capacity that grew unseen") }
+            }
+            _ => Next { workers, reason },
         }
     }
 
@@ -242,13 +256,13 @@ impl Stage {
         }
     }
 
-    /// The answer where some is lost; half of the workers, if nothing but about so many has run yet and so many are the answer, or more
-    /// although much is lost: whether they lose because they are too many is not to be told by running as many again, and more may cost far
-    /// more than they bring.
+    /// The answer where some is lost, or workers wait for processors; half of the workers, if nothing but about so many has run yet and so
+    /// many are the answer, or more although much is lost or processors are busy: whether they are too many is not to be told by running as
+    /// many again, and more may cost far more than they bring.
     fn telling(&self, fit: &Fit, price: &Price) -> u16 {
         let answer = self.answer(fit, price, None);
         let (answered, ran) = (f64::from(answer), f64::from(self.ran));
-        let open = ran < ALIKE * answered && (answered < ALIKE * ran || self.lost > MUCH);
+        let open = ran < ALIKE * answered && (answered < ALIKE * ran || self.lost > MUCH || self.cpu_bound);
         if open && self.ran > 1 && self.news == News::Expected && self.filter.is_of_one_setting(ALIKE) {
             self.ran / 2
         } else {
@@ -265,6 +279,7 @@ impl Stage {
         } else {
             format!("capacity about {}, {each} each alone", human_rate(fit.capacity()))
         };
+        let known = if self.cpu_bound { format!("the processors of this host are busy, {known}") } else { known };
         let percent = 100.0 * self.achieved;
         match self.news {
             News::Expected => format!("{known}: {to}"),

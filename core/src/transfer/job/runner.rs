@@ -8,7 +8,7 @@ use crate::broker::Member;
 use crate::control::{self, Outcome, Plant};
 use crate::error::Result;
 use crate::event::Totals;
-use crate::metrics::{Sample, StageMeter, listed};
+use crate::metrics::{Processors, Sample, StageMeter, listed};
 use crate::optimizer::{Decision, Listed as ListedSizes};
 use crate::options::{RunMode, TransferOptions};
 use crate::pipeline::limiter::Limiter;
@@ -136,7 +136,7 @@ impl Plant for JobPlant<'_> {
             ..Meters::default()
         };
         let work_unit = work_unit(self.shared.job.bytes(), self.shared.job.parts());
-        Ok(Sample { work_unit, ..Sample::from_halves(&half, &half) })
+        Ok(Sample { work_unit, processors: Processors::now(), ..Sample::from_halves(&half, &half) })
     }
 
     fn apply(&mut self, decision: &Decision) -> Result<()> {

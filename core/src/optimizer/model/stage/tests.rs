@@ -1,12 +1,12 @@
 //! What a stage decides after hand-made measurements.
 
 use super::*;
-use crate::optimizer::model::fit::{Point, first_noise};
+use crate::optimizer::model::fit::{Company, Point, first_noise};
 
 const PRICE: Price = Price { k: 1.02, loss_weight: 10.0, limit: 50 };
 
 fn see(stage: &mut Stage, ran: f64, rate: f64) {
-    stage.observe(&Seen { ran, working: ran, rate, loss: None, bound: Bound::Exact, lack: 0.0, time: 1.0 });
+    stage.observe(&Seen { ran, working: ran, rate, loss: None, bound: Bound::Exact, lack: 0.0, time: 1.0, cpu_bound: false });
 }
 
 /// Ten streams of 80 Mbit/s fill it.
@@ -35,7 +35,7 @@ fn beside_many_streams_of_others_on_a_full_path_the_end_of_the_capacity_is_in_si
     // Forty streams of others fill it.
     let moved = |own: f64| 1e7 * own * 40.0 / (own + 40.0);
     let points = [1.0, 2.0, 4.0, 8.0, 12.0, 16.0].map(|own| Point::new(own, moved(own), Bound::Exact));
-    let fit = Fit::of(&points, first_noise(), 1.0);
+    let fit = Fit::of(&points, first_noise(), Company { told: 1.0, capacity: None });
     assert!(fit.saturation() > 30.0 && fit.full() < 12.0, "{} and {}", fit.saturation(), fit.full());
     let reason = Stage { ran: 12, ..Stage::new("streams") }.reason(&fit, 12);
     assert!(reason.starts_with("capacity about "), "{reason}");
@@ -68,12 +68,13 @@ fn growth_over_a_long_path_is_not_in_vain_because_new_streams_are_slow() {
     let grown = |lack: f64| {
         let mut stage = Stage::new("streams");
         for (ran, rate) in [(4.0, 4e7), (12.0, 9.6e7)] {
-            stage.observe(&Seen { ran, working: ran, rate, loss: None, bound: Bound::Exact, lack, time: 1.0 });
+            stage.observe(&Seen { ran, working: ran, rate, loss: None, bound: Bound::Exact, lack, time: 1.0, cpu_bound: false });
         }
         stage.decide(&PRICE, None).workers
     };
     assert!(grown(0.3) > grown(0.0), "{} and {}", grown(0.3), grown(0.0));
-    let seen = Seen { ran: 6.0, working: 6.0, rate: 1e8, loss: None, bound: Bound::Exact, lack: 0.3, time: 1.0 };
+    let seen =
+        Seen { ran: 6.0, working: 6.0, rate: 1e8, loss: None, bound: Bound::Exact, lack: 0.3, time: 1.0, cpu_bound: false };
     let (same, grown) = (seen.measured(6, false), seen.measured(3, false));
     assert!(same.doubt < 1e-12 && grown.doubt > 0.05 && grown.rate > same.rate);
     assert!(seen.measured(0, false).doubt.is_finite() && Seen { ran: 0.0, ..seen }.measured(0, false).doubt.is_finite());
@@ -147,7 +148,8 @@ fn where_the_first_workers_lose_much_half_of_them_tell_whether_they_are_too_many
     let next = |loss: f64, seen: &[(f64, f64)]| {
         let mut stage = Stage::new("streams");
         for &(ran, rate) in seen {
-            stage.observe(&Seen { ran, working: ran, rate, loss: Some(loss), bound: Bound::Exact, lack: 0.0, time: 1.0 });
+            let loss = Some(loss);
+            stage.observe(&Seen { ran, working: ran, rate, loss, bound: Bound::Exact, lack: 0.0, time: 1.0, cpu_bound: false });
         }
         stage.decide(&PRICE, None).workers
     };
@@ -161,9 +163,38 @@ fn where_the_first_workers_lose_much_half_of_them_tell_whether_they_are_too_many
 }
 
 #[test]
+fn where_processors_are_busy_there_are_no_more_workers_and_half_of_the_first_ones_tell_whether_fewer_do() {
+    let next = |seen: &[(f64, f64)]| {
+        let mut stage = Stage::new("streams");
+        for &(ran, rate) in seen {
+            stage.observe(&Seen {
+                ran,
+                working: ran,
+                rate,
+                loss: None,
+                bound: Bound::Exact,
+                lack: 0.0,
+                time: 1.0,
+                cpu_bound: true,
+            });
+        }
+        stage.decide(&PRICE, None)
+    };
+    let first = next(&[(8.0, 1.4e9)]);
+    assert_eq!(first.workers, 4);
+    assert!(first.reason.starts_with("the processors of this host are busy, "), "{}", first.reason);
+    assert!(next(&[(8.0, 1.4e9), (4.0, 1.4e9)]).workers <= 4);
+    assert!((7..=8).contains(&next(&[(8.0, 1.4e9), (4.0, 0.7e9)]).workers), "what has moved more comes back");
+    // Nor does a probe look for more.
+    let many: Vec<_> = [(8.0, 1.4e9), (4.0, 0.7e9)].into_iter().chain([(8.0, 1.4e9); 30]).collect();
+    assert!((0..many.len()).all(|last| next(&many[..=last]).workers <= 8));
+}
+
+#[test]
 fn a_stage_that_only_waited_gets_fewer_workers() {
     let mut stage = Stage::new("writers");
-    stage.observe(&Seen { ran: 20.0, working: 20.0, rate: 1e8, loss: None, bound: Bound::AtLeast, lack: 0.0, time: 1.0 });
+    let (ran, bound) = (20.0, Bound::AtLeast);
+    stage.observe(&Seen { ran, working: ran, rate: 1e8, loss: None, bound, lack: 0.0, time: 1.0, cpu_bound: false });
     assert_eq!(stage.decide(&PRICE, Some(1e8)).workers, 16);
     assert_eq!(stage.capability(&PRICE), None);
 }
