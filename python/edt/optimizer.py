@@ -175,7 +175,7 @@ class Observation:
     held_back: bool
     """Whether a rate that other transfers of this host share, or its change, is what limited."""
     cpu_bound: bool
-    """Whether edt kept the processors of its host busy nearly all of the time: more workers would only wait for them."""
+    """Whether this program kept the processors of its host busy; never in Python, where other work does so too."""
     policy: Policy
     """What limits this transfer."""
 

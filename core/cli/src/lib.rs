@@ -54,6 +54,7 @@ where
             return error.exit_code();
         }
     };
+    edt::metrics::this_program_only_transfers();
     terminal::start_log(&cli.command);
     register();
     interrupt::prepare();

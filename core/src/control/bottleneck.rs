@@ -181,8 +181,7 @@ impl Tally {
         }
         if self.time.is_most(self.cpu_bound) {
             advice.push(CPU_BOUND.to_owned());
-        }
-        if bottleneck != Some(Stage::Read) && bottleneck != Some(Stage::Write) && self.at_limit * 2 > self.intervals {
+        } else if bottleneck != Some(Stage::Read) && bottleneck != Some(Stage::Write) && self.at_limit * 2 > self.intervals {
             advice.push(format!("`--max-streams {}` limits: a higher one may move more", policy.limit.network));
         }
         advice

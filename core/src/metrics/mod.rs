@@ -8,6 +8,6 @@ pub mod sampler;
 pub mod tcp_info;
 
 pub use meter::StageMeter;
-pub use processors::Processors;
+pub use processors::{Processors, this_program_only_transfers};
 pub use sampler::{Rates, Sample};
 pub use tcp_info::{TcpSnapshot, tcp_info};

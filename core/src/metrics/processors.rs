@@ -1,13 +1,21 @@
-//! How much of the time of this host's processors this program took, and all others.
+//! Whether this program keeps the processors of its host busy.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Least share of what the processors that this program may use can do, from which on it keeps them busy by itself; least share of that
-/// from which on it does together with others, and most of the host's time that is idle then. A transfer that takes little of a busy host
-/// is not what keeps it busy.
-const ALONE: f64 = 0.9;
-const AMONG_OTHERS: f64 = 0.3;
+/// Least share of what the processors can do that this program takes where it keeps them busy, and most of their time that is idle then. A
+/// program that takes little of a busy host is not what keeps it busy.
+const OWN: f64 = 0.3;
 const IDLE: f64 = 0.05;
+
+/// Whether this program does nothing but transfers, so that what it computes is for them.
+static ONLY_TRANSFERS: AtomicBool = AtomicBool::new(false);
+
+/// To be said by a program that does nothing but transfers. What others compute beside them, such as a script that imports edt, says
+/// nothing about streams; in them nothing is told of processors.
+pub fn this_program_only_transfers() {
+    ONLY_TRANSFERS.store(true, Ordering::Relaxed);
+}
 
 /// Cumulative times at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,71 +24,77 @@ pub struct Processors {
     pub at: Instant,
     /// For how long this program has computed, all threads together.
     pub own: Duration,
-    /// How many processors it may use.
-    pub count: usize,
-    /// The time of all processors of the host; `None` where the system does not tell.
-    pub host: Option<HostTime>,
+    /// The host.
+    pub host: Host,
 }
 
-/// The time of all processors of the host, in ticks since it started.
+/// The processors of the host, all together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HostTime {
-    /// All of it.
+pub struct Host {
+    /// How many there are.
+    pub count: usize,
+    /// Their time since the host started, in ticks.
     pub all: u64,
-    /// The part of it in which nothing was to do, or only storage was waited for.
+    /// The part of it in which nothing was to do that does not stay behind this program: also that of processes which are nice, and of
+    /// waiting for storage.
     pub idle: u64,
 }
 
 impl Processors {
-    /// The times now; `None` where the system does not tell them.
+    /// The times now; `None` where the system does not tell them, or this program may use but a part of the processors, or does other work.
     pub fn now() -> Option<Self> {
-        let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Some(Self { at: Instant::now(), own: own()?, count, host: host() })
+        if !ONLY_TRANSFERS.load(Ordering::Relaxed) {
+            return None;
+        }
+        let host = host()?;
+        let usable = std::thread::available_parallelism().ok()?.get();
+        (usable == host.count).then_some(Self { at: Instant::now(), own: own()?, host })
     }
 
     /// Whether this program kept the processors busy since then: more workers would only wait for them.
     pub fn busy_since(&self, before: &Self) -> bool {
-        let could = self.count as f64 * self.at.saturating_duration_since(before.at).as_secs_f64();
+        let could = self.host.count as f64 * self.at.saturating_duration_since(before.at).as_secs_f64();
         let own = self.own.saturating_sub(before.own).as_secs_f64();
-        let idle = self.host.zip(before.host).and_then(|(now, then)| now.idle_since(then));
-        could > 0.0 && (own >= ALONE * could || (own >= AMONG_OTHERS * could && idle.is_some_and(|idle| idle < IDLE)))
+        could > 0.0 && own >= OWN * could && self.host.idle_since(before.host).is_some_and(|idle| idle < IDLE)
     }
 }
 
-impl HostTime {
-    /// From the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq and steal; what guests take is in the first two.
+impl Host {
+    /// From `/proc/stat`: user, nice, system, idle, iowait, irq, softirq and steal of all processors, in which what guests take is contained,
+    /// and a line for each of them.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     fn parse(stat: &str) -> Option<Self> {
         let fields = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().take(8);
         let ticks: Vec<u64> = fields.map(|field| field.parse().ok()).collect::<Option<_>>()?;
-        let idle = ticks.get(3..5)?.iter().sum();
-        Some(Self { all: ticks.iter().sum(), idle })
+        let [_, nice, _, idle, waiting, ..] = ticks[..] else { return None };
+        let count = stat.lines().skip(1).take_while(|line| line.starts_with("cpu")).count();
+        Some(Self { count, all: ticks.iter().sum(), idle: nice + idle + waiting })
     }
 
-    /// The idle share of the time since then; `None` if none has passed.
+    /// The idle share of the time since then; `None` if none has passed, or the system counted backwards.
     fn idle_since(self, before: Self) -> Option<f64> {
         let all = self.all.checked_sub(before.all).filter(|all| *all > 0)?;
-        Some(self.idle.saturating_sub(before.idle) as f64 / all as f64)
+        Some(self.idle.checked_sub(before.idle)? as f64 / all as f64)
     }
 }
 
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 fn own() -> Option<Duration> {
     rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime).try_into().ok()
 }
 
-#[cfg(not(unix))]
+#[cfg(target_os = "linux")]
+fn host() -> Option<Host> {
+    Host::parse(&std::fs::read_to_string("/proc/stat").ok()?)
+}
+
+#[cfg(not(target_os = "linux"))]
 fn own() -> Option<Duration> {
     None
 }
 
-#[cfg(target_os = "linux")]
-fn host() -> Option<HostTime> {
-    HostTime::parse(&std::fs::read_to_string("/proc/stat").ok()?)
-}
-
 #[cfg(not(target_os = "linux"))]
-fn host() -> Option<HostTime> {
+fn host() -> Option<Host> {
     None
 }
 
@@ -89,37 +103,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_tells_of_all_processors() {
-        let stat = "cpu  100 5 50 700 100 10 20 15 90 0\ncpu0 1 2 3 4 5 6 7 8 9 0\n";
-        assert_eq!(HostTime::parse(stat), Some(HostTime { all: 1000, idle: 800 }));
+    fn the_first_line_tells_of_all_processors_and_others_how_many_there_are() {
+        let stat = "cpu  100 5 50 700 100 10 20 15 90 0\ncpu0 1 2 3 4 5 6 7 8 9 0\ncpu1 1 2 3 4 5 6 7 8 9 0\nintr 1 2\n";
+        assert_eq!(Host::parse(stat), Some(Host { count: 2, all: 1000, idle: 805 }));
         for wrong in ["", "cpu0 1 2 3 4 5 6 7 8", "cpu  1 2 3", "cpu  1 2 3 x 5"] {
-            assert_eq!(HostTime::parse(wrong), None, "{wrong:?}");
+            assert_eq!(Host::parse(wrong), None, "{wrong:?}");
         }
     }
 
     #[test]
-    fn a_program_keeps_processors_busy_by_itself_or_with_others_but_not_where_others_alone_do() {
+    fn a_program_keeps_processors_busy_with_others_too_but_not_where_others_alone_do() {
         let begun = Instant::now();
-        let at = |seconds: u64, own: f64, idle: Option<u64>| Processors {
+        let at = |seconds: u64, own: f64, idle: u64| Processors {
             at: begun + Duration::from_secs(seconds),
             own: Duration::from_secs_f64(own),
-            count: 4,
-            host: idle.map(|idle| HostTime { all: 1000 + 400 * seconds, idle }),
+            host: Host { count: 4, all: 1000 + 400 * seconds, idle },
         };
-        let busy = |own: f64, idle: Option<u64>| at(2, 3.0 + own, idle).busy_since(&at(0, 3.0, idle.map(|_| 0)));
-        assert!(busy(7.5, Some(400)) && busy(7.5, None), "all of a control group's, or what the system does not tell more of");
-        assert!(!busy(6.0, Some(200)) && !busy(6.0, None), "some were idle");
-        assert!(busy(3.0, Some(10)), "with others");
-        assert!(!busy(1.0, Some(0)), "others alone");
-        assert!(!at(0, 3.0, None).busy_since(&at(0, 3.0, None)), "no time");
+        // Of four processors for two seconds, which are 800 ticks.
+        let busy = |own: f64, idle: u64| at(2, 3.0 + own, 500 + idle).busy_since(&at(0, 3.0, 500));
+        assert!(busy(7.9, 10) && busy(3.0, 10), "by itself and with others");
+        assert!(!busy(3.0, 100), "some were idle");
+        assert!(!busy(1.0, 0), "others alone");
+        assert!(!at(2, 9.0, 400).busy_since(&at(0, 3.0, 500)), "counted backwards");
+        assert!(!at(0, 3.0, 500).busy_since(&at(0, 3.0, 500)), "no time");
     }
 
-    #[cfg(unix)]
+    #[cfg(target_os = "linux")]
     #[test]
-    fn what_this_program_computes_is_told() {
-        let before = Processors::now().unwrap();
+    fn what_this_program_computes_is_told_only_if_it_does_nothing_else() {
+        let (before, host) = (own().unwrap(), host().unwrap());
         let spun = (0..20_000_000_u64).fold(0, |sum, each| std::hint::black_box(sum + each));
-        let after = Processors::now().unwrap();
-        assert!(spun > 0 && after.own > before.own && after.count > 0);
+        assert!(spun > 0 && own().unwrap() > before && host.count > 0 && host.all > host.idle);
+        assert_eq!(Processors::now(), None);
     }
 }

@@ -169,7 +169,7 @@ pub struct Observation {
     /// Whether a rate that other transfers of this host share, or its change, is what limited: then the interval says nothing of its setting.
     pub held_back: bool,
     /// Whether this program kept the processors of its host busy nearly all of the time, by itself or with others: more workers would only
-    /// wait for them. Never where the system does not tell.
+    /// wait for them. Never where the system does not tell, nor in a program that has other work too.
     pub cpu_bound: bool,
     /// Bytes of the pieces in which what is left is taken to the end; `None` where they are cut as fine as streams need them.
     #[serde(skip)]

@@ -41,9 +41,8 @@ const AMONG: [(f64, f64); 10] = [
 const FAIR_PART: f64 = 0.8;
 
 /// Where it is known how many streams fill the path, no more than this part of them: several others look like one of many streams, and who
-/// wants nearly as many as all of them races them. But never less than the second part of others' streams.
-const HALF: f64 = 0.8;
-const LEAST_PART: f64 = 0.25;
+/// wants nearly as many as all of them races them.
+const FULL_PART: f64 = 0.8;
 
 /// Up to so many workers what the hypotheses say of them is computed once.
 const MOST_COMPUTED: usize = 256;
@@ -93,7 +92,7 @@ impl Curve {
         match self.family {
             Family::Own { .. } => workers,
             Family::Among { room } => {
-                let part = if known { FAIR_PART.min((HALF * room).max(LEAST_PART)) } else { FAIR_PART };
+                let part = if known { FAIR_PART.min(FULL_PART * room) } else { FAIR_PART };
                 workers.min((part.max(room - 1.0) * self.saturation).max(1.0))
             }
         }

@@ -101,8 +101,19 @@ impl Filter {
     }
 
     /// The most workers of all measurements; 0 before any.
-    pub(super) fn most(&self) -> f64 {
+    fn most(&self) -> f64 {
         self.ran().fold(0.0, f64::max)
+    }
+
+    /// The same, those before the last change included.
+    pub(super) fn most_ever(&self) -> f64 {
+        let former = self.former.iter().filter(|point| !point.derived);
+        former.fold(self.most(), |most, point| most.max(point.workers))
+    }
+
+    /// Whether no change was seen.
+    pub(super) fn is_first_state(&self) -> bool {
+        self.former.is_empty()
     }
 
     /// The fewest workers whose rate was what they can move.
@@ -157,10 +168,11 @@ impl Filter {
     /// At the beginning, where each of more workers moves more than each of fewer did, those had not found their rate: they can move at least
     /// what they moved.
     fn doubt_beginning(&mut self, new: &Point) {
-        let Some(fit) = self.fit.as_ref().filter(|_| self.points.len() <= BEGINNING) else { return };
-        let risen = RISEN.0.max(RISEN.1 * fit.noise);
-        for point in self.points.iter_mut().filter(|point| !point.derived && point.workers <= new.workers) {
-            if new.rate - new.workers.ln() > point.rate - point.workers.ln() + risen {
+        let begins = self.is_first_state() && self.points.len() <= BEGINNING && new.bound == Bound::Exact;
+        let Some(fit) = self.fit.as_ref().filter(|_| begins) else { return };
+        let risen = RISEN.0.max(RISEN.1 * fit.noise) + new.doubt;
+        for point in self.points.iter_mut().filter(|point| !point.derived && GROWTH * point.workers < new.workers) {
+            if new.rate - new.workers.ln() > point.rate - point.workers.ln() + risen + point.doubt {
                 point.bound = Bound::AtLeast;
             }
         }
@@ -173,7 +185,7 @@ impl Filter {
         let changed = news == News::Changed && unprovoked;
         let Company { told, capacity } = self.company;
         let told = if changed { 1.0 } else { ALONE * told };
-        let known = if changed && self.surprised == Some(Side::Less) { capacity.or(self.carried) } else { capacity };
+        let known = if changed && self.surprised == Some(Side::Less) { self.carried.or(capacity) } else { capacity };
         self.company = Company { told, capacity: known.filter(|known| new.rate <= known + EXCEEDS) };
         if news == News::Surprise(Side::Less) {
             self.carried = self.capacity();

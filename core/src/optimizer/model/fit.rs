@@ -58,7 +58,7 @@ impl Company {
         let told = (COMPANY * self.told).ln_1p();
         let Some(known) = self.capacity else { return if curve.is_overfull() { f64::NEG_INFINITY } else { told } };
         let error = (scale + curve.capacity().ln() - known) / KNOWN_ERROR;
-        told + (KNOWN * (-0.5 * error * error).exp()).ln_1p()
+        told + (KNOWN * self.told * (-0.5 * error * error).exp()).ln_1p()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The model-based controller: what is believed of the path decides, and each measurement corrects it. It needs no training.
 //!
-//! A few hundred hypotheses say how throughput grows with streams: how many fill the path, how sharp the knee is, what too many cost. Bayes'
+//! A thousand hypotheses say how throughput grows with streams: how many fill the path, how sharp the knee is, what too many cost. Bayes'
 //! rule weighs them by what was measured, and the streams with the highest expected utility [Falcon eq. 4] run next; of those within 2 % of
 //! it the fewest. The scale of a curve follows from the measurements, so that 1 Mbit/s and 400 Gbit/s are one problem. This is the design
 //! of the Bayesian filters that compared well with trained agents in our feasibility study, with these rules besides:

@@ -23,6 +23,9 @@ const SHRINKING: u16 = 3;
 const UNTRIED: f64 = 2.0;
 pub(in crate::optimizer) const LOSSY: f64 = 0.01;
 
+/// For how many seconds after its workers waited for processors a stage has no more of them than have run.
+const BOUNDED: f64 = 10.0;
+
 /// The lost share from which on that is much: as much as half of what the path brings is worth.
 const MUCH: f64 = 0.05;
 
@@ -76,8 +79,9 @@ pub(super) struct Stage {
     lost: f64,
     /// What the last interval counts for where time has to pass, 0 to 1.
     time: f64,
-    /// Whether its workers waited for processors.
+    /// Whether its workers waited for processors in the last interval, and for how many more seconds there are no more than have run.
     cpu_bound: bool,
+    bounded: f64,
     news: News,
     /// Where the probe began that was measured last, and where one began whose find is measured again.
     probed: Option<u16>,
@@ -102,6 +106,7 @@ impl Stage {
             lost: 0.0,
             time: 1.0,
             cpu_bound: false,
+            bounded: 0.0,
             news: News::Expected,
             probed: None,
             pending: None,
@@ -141,6 +146,7 @@ impl Stage {
         let lost_more = lost - std::mem::replace(&mut self.lost, lost);
         self.fell = FELL * seen.rate < self.rate;
         (self.rate, self.time, self.cpu_bound) = (seen.rate, seen.time, seen.cpu_bound);
+        self.bounded = if seen.cpu_bound { BOUNDED } else { self.bounded - seen.time };
         // From as many that worked as they did now.
         let from = self.probed.map(|from| f64::from(from) * seen.working / seen.ran);
         self.news = self.filter.observe(seen.measured(self.before, self.growing > 0), from);
@@ -216,10 +222,10 @@ impl Stage {
         }
         let lossy = self.lost > LOSSY;
         let least = if self.growing > 0 { self.ran } else { self.least(enough) };
-        let most = match (self.cpu_bound, lossy) {
+        let most = match (self.news, lossy) {
             // As many as have moved more may come back.
-            (true, _) => whole(self.filter.most()).max(self.ran),
-            _ if self.news == News::Changed => whole((CHANGED_BOUND * f64::from(self.ran)).ceil()),
+            _ if self.bounded > 0.0 => whole(self.filter.most_ever()).max(self.ran),
+            (News::Changed, _) => whole((CHANGED_BOUND * f64::from(self.ran)).ceil()),
             (_, true) => self.ran.saturating_mul(LOSSY_BOUND),
             _ => self.ran.saturating_mul(BOUND),
         };
@@ -237,12 +243,13 @@ impl Stage {
             self.probe.looked_below(self.time);
             return Next { workers: tried, reason: format!("{reason}; trying {tried}, which may do as well") };
         }
+        if self.bounded > 0.0 {
+            return Next { workers, reason };
+        }
         let measured = Measured { time: self.time, noise: fit.noise };
         match self.probe.due(self.ran.max(self.before), workers, price, measured) {
-            Some(tried) if !self.cpu_bound => {
-                Next { workers: tried, reason: format!("{reason}; probing {tried} for capacity that grew unseen") }
-            }
-            _ => Next { workers, reason },
+            Some(tried) => Next { workers: tried, reason: format!("{reason}; probing {tried} for capacity that grew unseen") },
+            None => Next { workers, reason },
         }
     }
 
@@ -262,7 +269,8 @@ impl Stage {
     fn telling(&self, fit: &Fit, price: &Price) -> u16 {
         let answer = self.answer(fit, price, None);
         let (answered, ran) = (f64::from(answer), f64::from(self.ran));
-        let open = ran < ALIKE * answered && (answered < ALIKE * ran || self.lost > MUCH || self.cpu_bound);
+        let waits = self.cpu_bound && self.filter.is_first_state();
+        let open = ran < ALIKE * answered && (answered < ALIKE * ran || self.lost > MUCH || waits);
         if open && self.ran > 1 && self.news == News::Expected && self.filter.is_of_one_setting(ALIKE) {
             self.ran / 2
         } else {

@@ -164,30 +164,24 @@ fn where_the_first_workers_lose_much_half_of_them_tell_whether_they_are_too_many
 
 #[test]
 fn where_processors_are_busy_there_are_no_more_workers_and_half_of_the_first_ones_tell_whether_fewer_do() {
-    let next = |seen: &[(f64, f64)]| {
-        let mut stage = Stage::new("streams");
-        for &(ran, rate) in seen {
-            stage.observe(&Seen {
-                ran,
-                working: ran,
-                rate,
-                loss: None,
-                bound: Bound::Exact,
-                lack: 0.0,
-                time: 1.0,
-                cpu_bound: true,
-            });
-        }
+    let decide = |stage: &mut Stage, ran: f64, rate: f64, cpu_bound: bool| {
+        stage.observe(&Seen { ran, working: ran, rate, loss: None, bound: Bound::Exact, lack: 0.0, time: 1.0, cpu_bound });
         stage.decide(&PRICE, None)
     };
-    let first = next(&[(8.0, 1.4e9)]);
-    assert_eq!(first.workers, 4);
-    assert!(first.reason.starts_with("the processors of this host are busy, "), "{}", first.reason);
-    assert!(next(&[(8.0, 1.4e9), (4.0, 1.4e9)]).workers <= 4);
-    assert!((7..=8).contains(&next(&[(8.0, 1.4e9), (4.0, 0.7e9)]).workers), "what has moved more comes back");
-    // Nor does a probe look for more.
-    let many: Vec<_> = [(8.0, 1.4e9), (4.0, 0.7e9)].into_iter().chain([(8.0, 1.4e9); 30]).collect();
-    assert!((0..many.len()).all(|last| next(&many[..=last]).workers <= 8));
+    for (rate, next) in [(1.4e9, 1..=4), (0.7e9, 7..=8)] {
+        let mut stage = Stage::new("streams");
+        let first = decide(&mut stage, 8.0, 1.4e9, true);
+        assert_eq!(first.workers, 4);
+        assert!(first.reason.starts_with("the processors of this host are busy, "), "{}", first.reason);
+        // Four do as well, or leave processors idle and move half: then eight come back, and no more.
+        let second = decide(&mut stage, 4.0, rate, rate > 1e9);
+        assert!(next.contains(&second.workers), "{second:?}");
+    }
+    for cpu_bound in [true, false] {
+        let mut stage = settled();
+        let probes = (0..20).any(|_| decide(&mut stage, 10.0, 1e8, cpu_bound).reason.contains("probing"));
+        assert_ne!(probes, cpu_bound);
+    }
 }
 
 #[test]
