@@ -66,9 +66,12 @@ SCENARIOS = {
     "joins fixed 8": (Tenant(8, 0, 3), Tenant(None, 1, 3)),
     "fixed 8 joins": (Tenant(None, 0, 3), Tenant(8, 1, 3)),
     "fixed 32 joins": (Tenant(None, 0, 3), Tenant(32, 1, 3)),
+    "fixed 8 joins fixed 8": (Tenant(8, 0, 3), Tenant(8, 1, 3)),
 }
 """Who comes and goes; one without streams of its own is the optimizer that is measured."""
-QUICK_SCENARIOS = ("three", "joins fixed 8", "fixed 8 joins")
+QUICK_SCENARIOS = ("three", "joins fixed 8", "fixed 8 joins", "fixed 8 joins fixed 8")
+CONSTANTS = "constants"
+"""What scenarios without an optimizer are measured for: what TCP itself leaves to whom."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +177,7 @@ class Shares:
     def measure(self, seed: int) -> None:
         """One repetition."""
         for scenario in QUICK_SCENARIOS if self.options.quick else SCENARIOS:
-            for name in self.names:
+            for name in self.names if any(not each.streams for each in SCENARIOS[scenario]) else (CONSTANTS,):
                 key = f"{scenario}: {name} #{seed}"
                 point = partial(self.point, scenario, name, seed)
                 self.points[key] = self.bench.points.measured(f"{key} {self.unit_s:g} s", point)
@@ -254,15 +257,15 @@ def beside(points: dict[str, Point]) -> list[Point]:
     return [point for point in points.values() if point["tenants"] and point["scenario"] not in ("two", "three")]
 
 
-def kept(point: Point, unit_s: float) -> dict[str, float]:
+def kept(point: Point, unit_s: float) -> list[tuple[str, float]]:
     """What each tenant beside a constant has of its fair share, once shares should be equal."""
     (phase,) = phases(point, unit_s)
-    found = {}
+    found = []
     for each in phase.tenants:
         constant = each.name.startswith("fixed ")
         most = STREAM_BPS * int(each.name.split()[1]) if constant else RATE_BPS
         fair = min(RATE_BPS / len(phase.tenants), most)
-        found[each.name] = each.rate_bps(*phase.settled) / fair
+        found.append((each.name, each.rate_bps(*phase.settled) / fair))
     return found
 
 
@@ -281,13 +284,16 @@ def figures(points: dict[str, Point], unit_s: float) -> list[Figure]:
         found.append(Figure(f"{JUDGED}: most seconds until it is {EQUAL}", "s", [longest], at_most=WITHIN_S))
     for streams_of_it in (8, 32):
         name = f"fixed {streams_of_it}"
-        shares = [kept(point, unit_s) for point in beside(points) if point["name"] == JUDGED]
+        shares = [dict(kept(point, unit_s)) for point in beside(points) if point["name"] == JUDGED]
         if values := [share[name] for share in shares if name in share]:
             bar = KEPT_BAR if streams_of_it == 8 else None
             what = "least part of its fair share"
             found.append(Figure(f"{name} beside {JUDGED}: {what}", "", [min(values)], at_least=bar))
             own_part = min(share[JUDGED] for share in shares if name in share)
             found.append(Figure(f"{JUDGED} beside {name}: {what}", "", [own_part]))
+    if joined := [kept(point, unit_s)[1] for point in beside(points) if point["name"] == CONSTANTS]:
+        what = "fixed 8 that joins fixed 8: least part of its fair share"
+        found.append(Figure(what, "", [min(part for _, part in joined)]))
     return found
 
 
@@ -315,13 +321,12 @@ def beside_table(points: dict[str, Point], unit_s: float) -> Table:
     lines = []
     for point in beside(points):
         (phase,) = phases(point, unit_s)
-        parts = kept(point, unit_s)
         columns = (
-            {each.name: f"{each.rate_bps(*phase.settled) / 1e6:,.0f}" for each in phase.tenants},
-            {name: f"{part:.2f}" for name, part in parts.items()},
-            {each.name: f"{each.streams(*phase.settled):.1f}" for each in phase.tenants},
+            [(each.name, f"{each.rate_bps(*phase.settled) / 1e6:,.0f}") for each in phase.tenants],
+            [(name, f"{part:.2f}") for name, part in kept(point, unit_s)],
+            [(each.name, f"{each.streams(*phase.settled):.1f}") for each in phase.tenants],
         )
-        told = [", ".join(f"{name}: {text}" for name, text in column.items()) for column in columns]
+        told = [", ".join(f"{name}: {text}" for name, text in column) for column in columns]
         lines.append([f"{point['scenario']}: {point['name']} #{point['seed']}", *told])
     return Table("Beside constant streams", ["run", "Mbit/s", "part of the fair share", "streams"], lines)
 
@@ -343,5 +348,6 @@ def notes() -> list[str]:
         "least; `seconds until equal`: from the change to the first "
         f"window from which it is {EQUAL} and stays there on average (never counts "
         f"as {NEVER_S:g} s). The fair share is half of the path, or what the caps leave to so many streams, if that is "
-        "less.",
+        "less. Of two transfers with as many constant streams the one that joins has less over this path, which is "
+        "TCP's doing: the other rows are to be compared with that of these two.",
     ]
