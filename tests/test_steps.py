@@ -87,6 +87,11 @@ def test_shares_are_equal_from_the_first_window_that_stays_so() -> None:
 
 def test_a_constant_is_held_against_half_of_the_path() -> None:
     made = scene("fixed 8 joins", ("auto", 0.0, [(0.6, 12.0)] * 60), ("fixed 8", 20.0, [(0.4, 8.0)] * 40))
-    assert shares.kept(made, 20.0) == {"auto": pytest.approx(1.2), "fixed 8": pytest.approx(0.8)}
+    assert dict(shares.kept(made, 20.0)) == {"auto": pytest.approx(1.2), "fixed 8": pytest.approx(0.8)}
     figures = {figure.what: figure for figure in shares.figures({"a": made}, 20.0)}
     assert figures["fixed 8 beside auto: least part of its fair share"].passed is False
+    first, second = ("fixed 8", 0.0, [(0.6, 8.0)] * 60), ("fixed 8", 20.0, [(0.4, 8.0)] * 40)
+    alike = {**scene("fixed 8 joins fixed 8", first, second), "name": shares.CONSTANTS}
+    assert [part for _, part in shares.kept(alike, 20.0)] == pytest.approx([1.2, 0.8])
+    figures = {figure.what: figure for figure in shares.figures({"a": made, "b": alike}, 20.0)}
+    assert figures["fixed 8 that joins fixed 8: least part of its fair share"].values == [pytest.approx(0.8)]
