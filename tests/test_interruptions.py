@@ -25,13 +25,13 @@ from harness import (
 )
 from reset_proxy import ResetProxy
 
-SLOW = ("--json", "--interval", "0.05", "--chunk-size", "1MiB", "--limit-rate", "60MB")
+SLOW = ("--json", "--interval", "0.05", "--chunk-size", "1MiB", "--limit-rate", "20MB")
 POINTS = [pytest.param(seed, id=f"point-{seed}") for seed in range(20)]
 
 
 def point(seed: int, size: int) -> int:
-    """A seeded number of verified bytes at which to interrupt."""
-    return int(random.Random(f"point {seed}").uniform(0, 0.95) * size)
+    """A seeded number of verified bytes at which to interrupt: what is left then takes much longer than to interrupt it."""
+    return int(random.Random(f"point {seed}").uniform(0, 0.8) * size)
 
 
 def ends(seed: int, server: Server, source: Path, scratch: Path) -> tuple[tuple[str | Path, str | Path], Path, Path]:
@@ -59,9 +59,7 @@ def test_after_sigkill_of_the_client_only_missing_bytes_are_sent(
     assert_no_wrong_file(origin, target)
     resumed = finish(edt, arguments)
     assert snapshot(target) == snapshot(origin)
-    # What was all there when it was killed may have been complete: then the second run is another copy.
-    if killed["bytes_verified"] < size:
-        assert resumed["bytes_sent"] <= size - killed["bytes_verified"], "verified bytes were sent again"
+    assert resumed["bytes_sent"] <= size - killed["bytes_verified"], "verified bytes were sent again"
 
 
 @pytest.mark.parametrize("seed", POINTS)

@@ -52,6 +52,15 @@ def test_the_report_file_is_the_report(edt: Edt, server: Server, source: Path, s
     assert report["optimizer"]
 
 
+@pytest.mark.parametrize("upload", [True, False], ids=["up", "down"])
+def test_a_short_transfer_counts_all_bytes_that_were_sent(
+    edt: Edt, server: Server, source: Path, scratch: Path, upload: bool
+) -> None:
+    size = mixed_tree(source if upload else server.root, "short")
+    arguments = (source, server.url("tree/")) if upload else (server.url(), scratch / "back")
+    assert edt.copy(*arguments).totals()["bytes_sent"] == size
+
+
 def test_without_a_terminal_standard_output_is_empty(edt: Edt, server: Server, source: Path) -> None:
     mixed_tree(source, "quiet")
     outcome = edt.run("cp", source, server.url())

@@ -225,7 +225,7 @@ impl Caller {
                 half.stop().set(cancel.error());
             }
             let Message::Meters(meters) = message else { return Some(message) };
-            let before = sent.swap(meters.bytes_sent, Ordering::Relaxed);
+            let before = sent.fetch_max(meters.bytes_sent, Ordering::Relaxed);
             self.account.sent(meters.bytes_sent.saturating_sub(before));
             *self.meters.lock() = meters;
             self.heard.fetch_add(1, Ordering::Release);

@@ -247,6 +247,10 @@ impl Shared {
             settled && !self.finishing.swap(true, Ordering::SeqCst)
         };
         if finish {
+            // The caller's account, where it is elsewhere, ends with all bytes that were sent.
+            if self.account.is_none() {
+                self.send(&Message::Meters(self.meters()));
+            }
             self.send(&Message::Finish(self.intact.load(Ordering::SeqCst)));
         }
     }
