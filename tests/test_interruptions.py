@@ -30,7 +30,7 @@ POINTS = [pytest.param(seed, id=f"point-{seed}") for seed in range(20)]
 
 
 def point(seed: int, size: int) -> int:
-    """A seeded number of verified bytes at which to interrupt: what is left then takes much longer than to interrupt it."""
+    """A seeded number of verified bytes at which to interrupt: what is left takes much longer than to interrupt."""
     return int(random.Random(f"point {seed}").uniform(0, 0.8) * size)
 
 
