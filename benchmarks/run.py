@@ -54,7 +54,7 @@ EXPERIMENTS = {
 """Names in the order in which all are run, and the modules of `experiments`, imported only then: some need PyTorch."""
 BY_NAME = ("grid", "steps", "shares", "everywhere")
 """Those that `all` leaves out: the whole grid takes days, and the last one measures nothing."""
-BY_PATH = ("peers", "optimizers")
+BY_PATH = ("peers", "optimizers", "s3")
 """Those that keep an outcome for each path."""
 
 

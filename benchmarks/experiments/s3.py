@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import paths
@@ -16,7 +17,9 @@ from results import Figure, Outcome, Table
 PATHS = ("loopback", "open")
 DATA_SETS = ("objects-1m", "cloudlab-1g")
 WAYS = ("up", "down")
-CLIENTS = ("edt-s3", "s5cmd", "rclone-s3")
+OWN, BARE = "edt-s3", "edt-s3-crc"
+OTHERS = ("s5cmd", "rclone-s3")
+CLIENTS = (OWN, BARE, *OTHERS)
 SCALES = {"objects-1m": 1.0, "cloudlab-1g": 1.0}
 QUICK_SCALE = 0.1
 LIMIT_S = 120.0
@@ -37,24 +40,36 @@ class Cell:
         return f"{self.path}, {self.dataset}, {self.way}"
 
 
-def run(options: Options) -> Outcome:
-    """Measures each path, data set and way."""
+def run(options: Options) -> Iterator[Outcome]:
+    """Measures each data set and way on the paths that were asked for, and yields the outcome of each path."""
     repetitions = options.repetitions or (1 if options.quick else 3)
-    chosen = options.paths or (PATHS[:1] if options.quick else PATHS)
     names = options.datasets or DATA_SETS
-    cells = []
-    with workplace() as place:
-        bench = Bench("s3", options, place)
-        for path in chosen:
-            with paths.opened(path) as ends:
-                cells += [measure(bench, ends, name, way, repetitions) for name in names for way in WAYS]
-    tools = sorted({tool for cell in cells for tool in cell.runs})
+    for path in paths_of(options):
+        with workplace() as place, paths.opened(path) as ends:
+            bench = Bench(kept_as(path), options, place)
+            cells = [measure(bench, ends, name, way, repetitions) for name in names for way in WAYS]
+        yield outcome(path, cells, options)
+
+
+def paths_of(options: Options) -> tuple[str, ...]:
+    """The paths that are measured."""
+    return options.paths or (PATHS[:1] if options.quick else PATHS)
+
+
+def kept_as(path: str) -> str:
+    """The name under which the outcome of a path is kept."""
+    return f"s3-{path.replace('/', '-')}"
+
+
+def outcome(path: str, cells: list[Cell], options: Options) -> Outcome:
+    """What was found on one path."""
     return Outcome(
-        "s3",
+        kept_as(path),
         "Copies between a directory and a bucket of VersityGW, which keeps objects as files; tmpfs at both ends. Wall "
         "time is that of the client process. Each client runs at its best setting, edt as it comes; in each repetition "
         "they run one after another, and ratios are taken within it. What arrived is checked: all names and sizes, "
-        "and the content of 16 files.",
+        f"and the content of 16 files. `{BARE}` is edt with `--digest none`: it computes CRC64NVME alone, and no bar "
+        "is held to it.",
         [figure for cell in cells for figure in bars(cell)],
         options.scale,
         [],
@@ -65,7 +80,7 @@ def run(options: Options) -> Outcome:
             for tool, runs in cell.runs.items()
             for index, each in enumerate(runs)
         },
-        versions(tools),
+        versions(sorted({tool for cell in cells for tool in cell.runs})),
     )
 
 
@@ -89,16 +104,21 @@ def measure(bench: Bench, ends: paths.Ends, name: str, way: str, repetitions: in
 def bars(cell: Cell) -> list[Figure]:
     """edt against the faster of the others in each repetition, and its CPU time against rclone's."""
     runs = {client: cell.runs.get(f"{client}-{cell.way}", []) for client in CLIENTS}
-    own, others = runs["edt-s3"], [runs[client] for client in CLIENTS[1:] if runs[client]]
+    others = [runs[client] for client in OTHERS if runs[client]]
     found = []
-    if own and others:
-        best = [max(other[index].goodput_bps for other in others) for index in range(len(own))]
-        if all(best):
+    for client, said in ((OWN, "edt"), (BARE, "edt without BLAKE3")):
+        least, most = (1.0, 1.0) if client == OWN else (None, None)
+        own, theirs = runs[client], runs["rclone-s3"]
+        if (
+            own
+            and others
+            and all(best := [max(each.goodput_bps for each in round) for round in zip(*others, strict=True)])
+        ):
             ratios = [run.goodput_bps / other for run, other in zip(own, best, strict=True)]
-            found.append(Figure(f"{cell.label}: edt / the faster of the others", "", ratios, at_least=1.0))
-    if own and runs["rclone-s3"] and not any(run.failed for run in (*own, *runs["rclone-s3"])):
-        ratios = [mine.client_cpu_s / theirs.client_cpu_s for mine, theirs in zip(own, runs["rclone-s3"], strict=True)]
-        found.append(Figure(f"{cell.label}: CPU time of the client, edt / rclone", "", ratios, at_most=1.0))
+            found.append(Figure(f"{cell.label}: {said} / the faster of the others", "", ratios, at_least=least))
+        if own and theirs and not any(run.failed for run in (*own, *theirs)):
+            ratios = [run.client_cpu_s / other.client_cpu_s for run, other in zip(own, theirs, strict=True)]
+            found.append(Figure(f"{cell.label}: CPU time of the client, {said} / rclone", "", ratios, at_most=most))
     return found
 
 

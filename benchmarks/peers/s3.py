@@ -75,6 +75,16 @@ class EdtS3(S3Client):
         return self.started(job, EDT, "cp", *setting.options, *self.sides(job, "s3://{}/"))
 
 
+class EdtS3WithoutBlake3(EdtS3):
+    """edt that computes no BLAKE3, as neither of the others does."""
+
+    client = "edt-s3-crc"
+    about = "tuned automatically, `--digest none`; CRC64NVME of each file"
+
+    def copy(self, job: Job, setting: Setting) -> Measured:
+        return self.started(job, EDT, "cp", "--digest", "none", *setting.options, *self.sides(job, "s3://{}/"))
+
+
 class S5cmd(S3Client):
     """s5cmd, with as many workers as it comes with, and with fewer."""
 
@@ -127,4 +137,6 @@ def tool(name: str) -> str | None:
     return str(found) if found else located(name)
 
 
-CLIENTS: tuple[S3Client, ...] = tuple(client(way) for way in ("up", "down") for client in (EdtS3, S5cmd, RcloneS3))
+CLIENTS: tuple[S3Client, ...] = tuple(
+    client(way) for way in ("up", "down") for client in (EdtS3, EdtS3WithoutBlake3, S5cmd, RcloneS3)
+)
