@@ -16,9 +16,10 @@ const NEARLY: f64 = 0.98;
 /// A number this little above the fewest is kept where it runs already: new streams cost more than it.
 const NEAR: f64 = 1.1;
 
-/// What is tried where fewer workers may be better, as a part of them, and how likely that has to be.
+/// What is tried where fewer workers may be better, as a part of them, and over how many times as long as the trial takes what they may bring
+/// has to be more than what the trial may cost.
 const FEWER: f64 = 0.85;
-const DOUBT: f64 = 0.25;
+const WORTHWHILE: f64 = 30.0;
 
 /// Hypotheses less likely than this are not asked.
 const UNLIKELY: f64 = 1e-6;
@@ -70,8 +71,9 @@ pub(super) fn fewer(fit: &Fit, losses: &Losses, price: &Price, current: u16) -> 
         }
     };
     let (less, same) = (utility(tried), utility(current));
-    let doubt = fit.mean(|index| if less(index) > same(index) { 1.0 } else { 0.0 });
-    (doubt >= DOUBT).then_some(tried)
+    let brings = |index: usize| (less(index) / same(index).abs().max(f64::MIN_POSITIVE) - same(index).signum()).clamp(-1.0, 1.0);
+    let (gain, cost) = (fit.mean(|index| brings(index).max(0.0)), fit.mean(|index| (-brings(index)).max(0.0)));
+    (WORTHWHILE * gain >= cost && gain > 0.0).then_some(tried)
 }
 
 /// The expected utility of each candidate, as a share of the most that each hypothesis holds possible.

@@ -20,9 +20,14 @@ const MOST: (f64, f64) = (6.0, 40.0);
 /// The noise from which on it does.
 const NOISY: f64 = 0.08;
 
-/// The most where a probe costs much: where so much more was lost in it.
-const MOST_COSTLY: f64 = 12.0;
-const COSTLY: f64 = 0.02;
+/// The part of what is worth having that probes in vain may cost. One that costs more multiplies the intervals by more, until they are as many
+/// that it does not, up to the most of all.
+const PART: f64 = 0.03;
+const BACK_OFF_COSTLY: f64 = 3.0;
+const MOST_COSTLY: f64 = 60.0;
+
+/// How many times what is seen to be lost in a probe is lost in all: new workers lose most before the interval begins that tells of them.
+const UNSEEN: f64 = 2.0;
 
 /// Growth by which a decision is a look upwards itself.
 const GROWTH: f64 = 1.1;
@@ -37,12 +42,30 @@ pub(super) struct Measured {
     pub(super) noise: f64,
 }
 
+/// What the workers of a probe are worth, as a part of what they move: without those that are tried, and what these cost alone.
+#[derive(Debug, Clone, Copy)]
+struct Stake {
+    paid: f64,
+    more: f64,
+    loss_weight: f64,
+}
+
+impl Stake {
+    /// Over how many intervals a probe costs no more than it may, where so large a share was lost before it and in it.
+    fn intervals(self, before: f64, lost: f64) -> f64 {
+        let worth = self.paid - self.loss_weight * before;
+        let cost = self.more + self.loss_weight * UNSEEN * (lost - before).max(0.0);
+        if worth > 0.0 { (cost / (PART * worth)).min(MOST_COSTLY) } else { MOST_COSTLY }
+    }
+}
+
 /// When to probe, and from where.
 #[derive(Debug, Clone)]
 pub(super) struct Probe {
     quiet: f64,
     gap: f64,
     from: Option<u16>,
+    stake: Option<Stake>,
     /// The same for looks below.
     steady: f64,
     rest: f64,
@@ -50,7 +73,7 @@ pub(super) struct Probe {
 
 impl Default for Probe {
     fn default() -> Self {
-        Self { quiet: 0.0, gap: FIRST, from: None, steady: 0.0, rest: BELOW.0 }
+        Self { quiet: 0.0, gap: FIRST, from: None, stake: None, steady: 0.0, rest: BELOW.0 }
     }
 }
 
@@ -64,11 +87,12 @@ impl Probe {
         from
     }
 
-    /// Takes note of a probe that found nothing, in which so much more than before was lost of what was sent, -1 to 1.
-    pub(super) fn failed(&mut self, noise: f64, lost: f64) {
-        let exact = if lost > COSTLY { MOST_COSTLY } else { MOST.0 };
-        let most = if noise < NOISY { exact } else { MOST.1 };
-        self.gap = (BACK_OFF * self.gap).min(most);
+    /// Takes note of a probe that found nothing, and of the shares that were lost before it and in it, 0 to 1.
+    pub(super) fn failed(&mut self, noise: f64, before: f64, lost: f64) {
+        let most = if noise < NOISY { MOST.0 } else { MOST.1 };
+        let fair = self.stake.map_or(0.0, |stake| stake.intervals(before, lost));
+        let back_off = if fair > most { BACK_OFF_COSTLY } else { BACK_OFF };
+        self.gap = (back_off * self.gap).min(most.max(fair));
     }
 
     /// Probes soon, as after a change.
@@ -102,6 +126,8 @@ impl Probe {
         if self.quiet < self.gap || tried <= next || !pays {
             return None;
         }
+        let [paid, less] = [next, tried].map(|workers| price.k.powf(-f64::from(workers)));
+        self.stake = Some(Stake { paid, more: paid - less, loss_weight: price.loss_weight });
         (self.quiet, self.from) = (0.0, Some(next));
         Some(tried)
     }
@@ -124,7 +150,7 @@ mod tests {
         assert_eq!(waits(&mut probe, 10), 6);
         for (noise, expected) in [(0.02, 6), (0.2, 9), (0.2, 14), (0.2, 21), (0.2, 31), (0.2, 40), (0.2, 40)] {
             assert_eq!(probe.end(), Some(10));
-            probe.failed(noise, 0.0);
+            probe.failed(noise, 0.0, 0.0);
             assert_eq!(waits(&mut probe, 10), expected);
         }
         assert_eq!((probe.end(), probe.end()), (Some(10), None));
@@ -135,8 +161,11 @@ mod tests {
     #[test]
     fn probes_that_lose_much_come_less_often() {
         let mut probe = Probe::default();
-        for (lost, expected) in [(0.01, 6), (0.05, 9), (0.05, 12), (0.05, 12), (0.0, 6)] {
-            probe.failed(0.02, lost);
+        assert_eq!(waits(&mut probe, 10), 6);
+        for (before, lost, expected) in
+            [(0.0, 0.005, 6), (0.0, 0.03, 18), (0.0, 0.03, 26), (0.0, 0.06, 51), (0.0, 0.5, 60), (0.0, 0.0, 6), (0.1, 0.1, 18)]
+        {
+            probe.failed(0.02, before, lost);
             assert_eq!(waits(&mut probe, 10), expected);
         }
     }

@@ -69,6 +69,8 @@ pub(super) struct Stage {
     /// Workers of the last interval, and of the one before it.
     ran: u16,
     before: u16,
+    /// Whether workers joined others in the last interval.
+    joined: bool,
     /// Bytes per second of the last interval, and for how many intervals its workers may have been growing into the place of others that have
     /// gone.
     rate: f64,
@@ -100,6 +102,7 @@ impl Stage {
             workers,
             ran: 0,
             before: 0,
+            joined: false,
             rate: 0.0,
             growing: 0,
             fell: false,
@@ -143,7 +146,7 @@ impl Stage {
         self.probed = self.probe.end().filter(|from| f64::from(self.ran) > SETTLED * f64::from(*from));
         self.growing = self.growing_since(seen.rate, seen.time);
         let lost = seen.loss.unwrap_or(0.0);
-        let lost_more = lost - std::mem::replace(&mut self.lost, lost);
+        let lost_before = std::mem::replace(&mut self.lost, lost);
         self.fell = FELL * seen.rate < self.rate;
         (self.rate, self.time, self.cpu_bound) = (seen.rate, seen.time, seen.cpu_bound);
         self.bounded = if seen.cpu_bound { BOUNDED } else { self.bounded - seen.time };
@@ -153,8 +156,11 @@ impl Stage {
         let ran = f64::from(self.ran);
         self.probed = self.probed.or(self.pending.take().filter(|from| ran > SETTLED * f64::from(*from)));
         let Some(fit) = self.filter.fit() else { return };
-        // New streams lose much until they have found their rate, which says nothing of what they lose then.
-        if f64::from(self.ran) <= SETTLED * f64::from(self.before) {
+        // New streams lose much until they have found their rate, and where they joined others, these still do in the interval after it, also
+        // if they are gone: that says nothing of what they lose then.
+        let grown = f64::from(self.ran) > SETTLED * f64::from(self.before);
+        let joined = std::mem::replace(&mut self.joined, grown && self.before > 0);
+        if !grown && !joined {
             self.losses.observe(fit.load(seen.working), seen.loss);
         }
         match (self.news, self.probed) {
@@ -165,7 +171,7 @@ impl Stage {
             }
             (News::Expected, Some(from)) if gained(fit, from, seen) => self.probed = None,
             (News::Surprise(Side::More), Some(_)) => self.pending = self.probed.take(),
-            (_, Some(_)) => self.probe.failed(fit.noise, lost_more),
+            (_, Some(_)) => self.probe.failed(fit.noise, lost_before, lost),
             _ => {}
         }
     }
