@@ -52,11 +52,16 @@ def test_the_report_file_is_the_report(edt: Edt, server: Server, source: Path, s
     assert report["optimizer"]
 
 
+@pytest.mark.parametrize("files", ["many", "one"])
 @pytest.mark.parametrize("upload", [True, False], ids=["up", "down"])
 def test_a_short_transfer_counts_all_bytes_that_were_sent(
-    edt: Edt, server: Server, source: Path, scratch: Path, upload: bool
+    edt: Edt, server: Server, source: Path, scratch: Path, upload: bool, files: str
 ) -> None:
-    size = mixed_tree(source if upload else server.root, "short")
+    root, size = source if upload else server.root, 4 * MIB + 1
+    if files == "many":
+        size = mixed_tree(root, "short")
+    else:
+        fill(root / "one.bin", size, "short")
     arguments = (source, server.url("tree/")) if upload else (server.url(), scratch / "back")
     assert edt.copy(*arguments).totals()["bytes_sent"] == size
 

@@ -109,11 +109,8 @@ def bars(cell: Cell) -> list[Figure]:
     for client, said in ((OWN, "edt"), (BARE, "edt without BLAKE3")):
         least, most = (1.0, 1.0) if client == OWN else (None, None)
         own, theirs = runs[client], runs["rclone-s3"]
-        if (
-            own
-            and others
-            and all(best := [max(each.goodput_bps for each in round) for round in zip(*others, strict=True)])
-        ):
+        best = [max(run.goodput_bps for run in at_once) for at_once in zip(*others, strict=True)]
+        if own and best and all(best):
             ratios = [run.goodput_bps / other for run, other in zip(own, best, strict=True)]
             found.append(Figure(f"{cell.label}: {said} / the faster of the others", "", ratios, at_least=least))
         if own and theirs and not any(run.failed for run in (*own, *theirs)):

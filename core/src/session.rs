@@ -227,7 +227,12 @@ impl Caller {
             let Message::Meters(meters) = message else { return Some(message) };
             let before = sent.fetch_max(meters.bytes_sent, Ordering::Relaxed);
             self.account.sent(meters.bytes_sent.saturating_sub(before));
-            *self.meters.lock() = meters;
+            let mut latest = self.meters.lock();
+            // Another thread of the server may have been faster.
+            if meters.at_us >= latest.at_us {
+                *latest = meters;
+            }
+            drop(latest);
             self.heard.fetch_add(1, Ordering::Release);
             None
         });

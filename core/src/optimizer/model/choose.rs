@@ -16,9 +16,10 @@ const NEARLY: f64 = 0.98;
 /// A number this little above the fewest is kept where it runs already: new streams cost more than it.
 const NEAR: f64 = 1.1;
 
-/// What is tried where fewer workers may be better, as a part of them, and over how many times as long as the trial takes what they may bring
-/// has to be more than what the trial may cost.
+/// What is tried where fewer workers may be better, as a part of them, how likely that has to be, and over how many times as long as the trial
+/// takes what they may bring has to be more than what the trial may cost.
 const FEWER: f64 = 0.85;
+const DOUBT: f64 = 0.25;
 const WORTHWHILE: f64 = 30.0;
 
 /// Hypotheses less likely than this are not asked.
@@ -72,8 +73,9 @@ pub(super) fn fewer(fit: &Fit, losses: &Losses, price: &Price, current: u16) -> 
     };
     let (less, same) = (utility(tried), utility(current));
     let brings = |index: usize| (less(index) / same(index).abs().max(f64::MIN_POSITIVE) - same(index).signum()).clamp(-1.0, 1.0);
+    let doubt = fit.mean(|index| if brings(index) > 0.0 { 1.0 } else { 0.0 });
     let (gain, cost) = (fit.mean(|index| brings(index).max(0.0)), fit.mean(|index| (-brings(index)).max(0.0)));
-    (WORTHWHILE * gain >= cost && gain > 0.0).then_some(tried)
+    (doubt >= DOUBT && WORTHWHILE * gain >= cost).then_some(tried)
 }
 
 /// The expected utility of each candidate, as a share of the most that each hypothesis holds possible.
@@ -151,6 +153,18 @@ mod tests {
         let fewest = choose(&fit, &Losses::default(), &PRICE, 1, None);
         assert_eq!(choose(&fit, &Losses::default(), &PRICE, fewest, None), fewest);
         assert!(choose(&fit, &Losses::default(), &PRICE, 48, None) <= 11);
+    }
+
+    #[test]
+    fn fewer_are_tried_where_they_do_as_well_and_not_where_each_is_needed() {
+        let tried = |best, current| fewer(&fit(best), &Losses::default(), &PRICE, current);
+        assert_eq!((tried(10.0, 12), tried(1.0, 2)), (Some(10), Some(1)));
+        assert_eq!((tried(10.0, 10), tried(2.0, 2), tried(1.0, 1)), (None, None, None));
+        // Of fewer nothing is known, and what they may bring is little.
+        let point = |n: f64| Point::new(n, 1e6, Bound::Exact);
+        let full = Fit::of(&[point(4.0), point(2.0)], first_noise(), Company::default());
+        let tried = |k| fewer(&full, &Losses::default(), &Price { k, ..PRICE }, 2);
+        assert_eq!((tried(1.002), tried(1.1)), (None, Some(1)));
     }
 
     #[test]

@@ -26,7 +26,8 @@ const PART: f64 = 0.03;
 const BACK_OFF_COSTLY: f64 = 3.0;
 const MOST_COSTLY: f64 = 60.0;
 
-/// How many times what is seen to be lost in a probe is lost in all: new workers lose most before the interval begins that tells of them.
+/// How many times what is seen to be lost in a probe is lost in all: new workers lose most before the interval begins that tells of them. With
+/// that a probe takes about a second, however short its interval is.
 const UNSEEN: f64 = 2.0;
 
 /// Growth by which a decision is a look upwards itself.
@@ -35,11 +36,13 @@ const GROWTH: f64 = 1.1;
 /// Intervals, of a second or more, without a change of the workers before a look below, at first and at most; each doubles them.
 const BELOW: (f64, f64) = (2.0, 32.0);
 
-/// An interval, as far as a probe depends on it: what it counts for where time has to pass, 0 to 1, and the relative error of measurements.
+/// An interval, as far as a probe depends on it: what it counts for where time has to pass, 0 to 1, the relative error of measurements, and the
+/// share that was lost, 0 to 1.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Measured {
     pub(super) time: f64,
     pub(super) noise: f64,
+    pub(super) lost: f64,
 }
 
 /// What the workers of a probe are worth, as a part of what they move: without those that are tried, and what these cost alone.
@@ -48,14 +51,16 @@ struct Stake {
     paid: f64,
     more: f64,
     loss_weight: f64,
+    /// The share that was lost before it, 0 to 1.
+    lost: f64,
 }
 
 impl Stake {
-    /// Over how many intervals a probe costs no more than it may, where so large a share was lost before it and in it.
-    fn intervals(self, before: f64, lost: f64) -> f64 {
-        let worth = self.paid - self.loss_weight * before;
-        let cost = self.more + self.loss_weight * UNSEEN * (lost - before).max(0.0);
-        if worth > 0.0 { (cost / (PART * worth)).min(MOST_COSTLY) } else { MOST_COSTLY }
+    /// Over how many intervals, of a second or more, a probe in which so large a share was lost costs no more than it may. What is lost without
+    /// it has no price, as where the best number is chosen.
+    fn intervals(self, lost: f64) -> f64 {
+        let cost = self.more + self.loss_weight * UNSEEN * (lost - self.lost).max(0.0);
+        (cost / (PART * self.paid)).min(MOST_COSTLY)
     }
 }
 
@@ -65,6 +70,7 @@ pub(super) struct Probe {
     quiet: f64,
     gap: f64,
     from: Option<u16>,
+    /// Of the last probe.
     stake: Option<Stake>,
     /// The same for looks below.
     steady: f64,
@@ -87,10 +93,10 @@ impl Probe {
         from
     }
 
-    /// Takes note of a probe that found nothing, and of the shares that were lost before it and in it, 0 to 1.
-    pub(super) fn failed(&mut self, noise: f64, before: f64, lost: f64) {
+    /// Takes note of a probe that found nothing, and of the share that was lost in it, 0 to 1.
+    pub(super) fn failed(&mut self, noise: f64, lost: f64) {
         let most = if noise < NOISY { MOST.0 } else { MOST.1 };
-        let fair = self.stake.map_or(0.0, |stake| stake.intervals(before, lost));
+        let fair = self.stake.map_or(0.0, |stake| stake.intervals(lost));
         let back_off = if fair > most { BACK_OFF_COSTLY } else { BACK_OFF };
         self.gap = (back_off * self.gap).min(most.max(fair));
     }
@@ -127,7 +133,7 @@ impl Probe {
             return None;
         }
         let [paid, less] = [next, tried].map(|workers| price.k.powf(-f64::from(workers)));
-        self.stake = Some(Stake { paid, more: paid - less, loss_weight: price.loss_weight });
+        self.stake = Some(Stake { paid, more: paid - less, loss_weight: price.loss_weight, lost: measured.lost });
         (self.quiet, self.from) = (0.0, Some(next));
         Some(tried)
     }
@@ -138,7 +144,7 @@ mod tests {
     use super::*;
 
     const PRICE: Price = Price { k: 1.02, loss_weight: 10.0, limit: 50 };
-    const EXACT: Measured = Measured { time: 1.0, noise: 0.02 };
+    const EXACT: Measured = Measured { time: 1.0, noise: 0.02, lost: 0.0 };
 
     fn waits(probe: &mut Probe, workers: u16) -> usize {
         (1..1000).find(|_| probe.due(workers, workers, &PRICE, EXACT).is_some()).unwrap_or(0)
@@ -150,7 +156,7 @@ mod tests {
         assert_eq!(waits(&mut probe, 10), 6);
         for (noise, expected) in [(0.02, 6), (0.2, 9), (0.2, 14), (0.2, 21), (0.2, 31), (0.2, 40), (0.2, 40)] {
             assert_eq!(probe.end(), Some(10));
-            probe.failed(noise, 0.0, 0.0);
+            probe.failed(noise, 0.0);
             assert_eq!(waits(&mut probe, 10), expected);
         }
         assert_eq!((probe.end(), probe.end()), (Some(10), None));
@@ -162,12 +168,15 @@ mod tests {
     fn probes_that_lose_much_come_less_often() {
         let mut probe = Probe::default();
         assert_eq!(waits(&mut probe, 10), 6);
-        for (before, lost, expected) in
-            [(0.0, 0.005, 6), (0.0, 0.03, 18), (0.0, 0.03, 26), (0.0, 0.06, 51), (0.0, 0.5, 60), (0.0, 0.0, 6), (0.1, 0.1, 18)]
-        {
-            probe.failed(0.02, before, lost);
+        for (lost, expected) in [(0.005, 6), (0.03, 18), (0.03, 26), (0.06, 51), (0.5, 60), (0.0, 6)] {
+            probe.failed(0.02, lost);
             assert_eq!(waits(&mut probe, 10), expected);
         }
+        // What was lost before is not for the probe.
+        let due = |probe: &mut Probe| (1..100).find(|_| probe.due(10, 10, &PRICE, Measured { lost: 0.1, ..EXACT }).is_some());
+        assert_eq!(due(&mut probe), Some(6));
+        probe.failed(0.02, 0.1);
+        assert_eq!(due(&mut probe), Some(6));
     }
 
     #[test]

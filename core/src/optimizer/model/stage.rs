@@ -145,8 +145,7 @@ impl Stage {
         // A probe that was overruled has found nothing out, and does not count as one in vain.
         self.probed = self.probe.end().filter(|from| f64::from(self.ran) > SETTLED * f64::from(*from));
         self.growing = self.growing_since(seen.rate, seen.time);
-        let lost = seen.loss.unwrap_or(0.0);
-        let lost_before = std::mem::replace(&mut self.lost, lost);
+        self.lost = seen.loss.unwrap_or(0.0);
         self.fell = FELL * seen.rate < self.rate;
         (self.rate, self.time, self.cpu_bound) = (seen.rate, seen.time, seen.cpu_bound);
         self.bounded = if seen.cpu_bound { BOUNDED } else { self.bounded - seen.time };
@@ -156,10 +155,10 @@ impl Stage {
         let ran = f64::from(self.ran);
         self.probed = self.probed.or(self.pending.take().filter(|from| ran > SETTLED * f64::from(*from)));
         let Some(fit) = self.filter.fit() else { return };
-        // New streams lose much until they have found their rate, and where they joined others, these still do in the interval after it, also
-        // if they are gone: that says nothing of what they lose then.
+        // New streams lose much until they have found their rate, and where they joined others, these still do in a short interval after it,
+        // also if they are gone: that says nothing of what they lose then.
         let grown = f64::from(self.ran) > SETTLED * f64::from(self.before);
-        let joined = std::mem::replace(&mut self.joined, grown && self.before > 0);
+        let joined = std::mem::replace(&mut self.joined, grown && self.before > 0 && seen.time < 1.0);
         if !grown && !joined {
             self.losses.observe(fit.load(seen.working), seen.loss);
         }
@@ -171,7 +170,7 @@ impl Stage {
             }
             (News::Expected, Some(from)) if gained(fit, from, seen) => self.probed = None,
             (News::Surprise(Side::More), Some(_)) => self.pending = self.probed.take(),
-            (_, Some(_)) => self.probe.failed(fit.noise, lost_before, lost),
+            (_, Some(_)) => self.probe.failed(fit.noise, self.lost),
             _ => {}
         }
     }
@@ -252,7 +251,7 @@ impl Stage {
         if self.bounded > 0.0 {
             return Next { workers, reason };
         }
-        let measured = Measured { time: self.time, noise: fit.noise };
+        let measured = Measured { time: self.time, noise: fit.noise, lost: self.lost };
         match self.probe.due(self.ran.max(self.before), workers, price, measured) {
             Some(tried) => Next { workers: tried, reason: format!("{reason}; probing {tried} for capacity that grew unseen") },
             None => Next { workers, reason },

@@ -247,7 +247,7 @@ impl Shared {
             settled && !self.finishing.swap(true, Ordering::SeqCst)
         };
         if finish {
-            // The caller's account, where it is elsewhere, ends with all bytes that were sent.
+            // The caller's account, where it is elsewhere, ends with all bytes that were sent; what is sent again after this may be missing.
             if self.account.is_none() {
                 self.send(&Message::Meters(self.meters()));
             }

@@ -151,7 +151,6 @@ impl Stream<'_> {
         }
         let (length, content) = (frame.header.wire_length() as u64, content_of(&frame, &tag));
         self.put(frame, tag)?;
-        shared.sent.fetch_add(content, Ordering::Relaxed);
         shared.network.add_bytes(length);
         if let Some(account) = &shared.account {
             account.sent(content);
@@ -164,16 +163,21 @@ impl Stream<'_> {
             Tag::Data { file, range, .. } => Some((Arc::clone(file), range.end - range.start)),
             _ => None,
         };
+        let content = if matches!(tag, Tag::Other) { 0 } else { content_of(&frame, &tag) };
         if let Err(units) = self.shared.outstanding.sending(self.number, tag) {
             for unit in units {
                 self.shared.queue.put_back(unit);
             }
             return Err(Error::new(ErrorKind::ConnectionLost, format!("the receiver lost stream {}", self.number)));
         }
+        // Before it may be the last of all, after which nobody is told of it any more.
+        self.shared.sent.fetch_add(content, Ordering::SeqCst);
         // Counted as soon as it is outstanding: what fails to be sent is counted back when it is lost.
         let last = part.filter(|(file, bytes)| file.unsent.fetch_sub(*bytes, Ordering::SeqCst) == *bytes);
         let begun = Instant::now();
-        self.sink.send(frame)?;
+        self.sink.send(frame).inspect_err(|_| {
+            self.shared.sent.fetch_sub(content, Ordering::SeqCst);
+        })?;
         if !self.sink.is_direct() {
             self.shared.network.add_busy(begun.elapsed());
         }

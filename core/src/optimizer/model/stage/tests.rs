@@ -185,6 +185,23 @@ fn where_processors_are_busy_there_are_no_more_workers_and_half_of_the_first_one
 }
 
 #[test]
+fn what_is_lost_while_streams_join_is_no_law_and_what_many_lose_for_long_is() {
+    let caused = |time: f64, losses: &[(f64, f64)]| {
+        let mut stage = settled();
+        for &(ran, loss) in losses {
+            let (rate, bound) = (1e8, Bound::Exact);
+            stage.observe(&Seen { ran, working: ran, rate, loss: Some(loss), bound, lack: 0.0, time, cpu_bound: false });
+        }
+        stage.losses.law().caused(1.4)
+    };
+    let joining = [(10.0, 0.01), (14.0, 0.3), (14.0, 0.3), (10.0, 0.01)];
+    assert!(caused(0.5, &joining) < 0.05, "{}", caused(0.5, &joining));
+    // After longer intervals they have found their rate.
+    assert!(caused(1.0, &joining) > 0.2);
+    assert!(caused(0.5, &[(14.0, 0.3), (14.0, 0.3), (14.0, 0.3)]) > 0.2);
+}
+
+#[test]
 fn a_stage_that_only_waited_gets_fewer_workers() {
     let mut stage = Stage::new("writers");
     let (ran, bound) = (20.0, Bound::AtLeast);
