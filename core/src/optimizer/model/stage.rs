@@ -5,7 +5,7 @@ use super::filter::{Filter, News, Side};
 use super::fit::{Bound, Fit};
 use super::joining::Lost;
 use super::losses::Losses;
-use super::probe::{Measured, Probe};
+use super::probe::Probe;
 use super::seen::Seen;
 use crate::optimizer::setting::whole;
 use crate::report::human_rate;
@@ -265,8 +265,7 @@ impl Stage {
         if self.bounded > 0.0 {
             return Next { workers, reason };
         }
-        let measured = Measured { time: self.time, noise: fit.noise };
-        match self.probe.due(self.ran.max(self.before), workers, price, measured) {
+        match self.probe.due(self.ran.max(self.before), workers, price, self.time, fit.noise) {
             Some(tried) => Next { workers: tried, reason: format!("{reason}; probing {tried} for capacity that grew unseen") },
             None => Next { workers, reason },
         }
