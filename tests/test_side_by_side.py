@@ -108,7 +108,7 @@ def test_an_interval_is_overruled_where_the_decision_in_force_was_the_guards() -
         "timeline": [{"elapsed_s": float(second)} for second in (1, 2, 3, 4, 5)],
         "decisions": [
             decision(0.0, "start (guard: 4 instead of 8 streams)"),
-            decision(1.01, "guard: three intervals below 80 % of what 8 streams brought: back to them"),
+            decision(1.01, "guard: too long below 80 % of what 8 streams brought: back to them"),
             decision(2.01, "guard: 8 streams deliver what they did: staying with them for a while"),
             decision(3.01, "guard: 8 streams no longer bring what they did, forgotten; 9 streams"),
             decision(4.01, "guard: throughput fell to 30 % of what fewer streams moved when 64 ran: cut"),
@@ -123,7 +123,7 @@ def test_harp_retuned_where_its_own_parameters_changed_after_the_first_estimate(
         "sampling until the throughput has settled: medium 15 x 1 pipelining 1",
         "2 models changed parameters after 99.0 MB/s: medium 6 x 1 pipelining 1",
         "measuring: medium 6 x 1 pipelining 1",
-        "guard: three intervals below 80 % of what 15 streams brought: back to them",
+        "guard: too long below 80 % of what 15 streams brought: back to them",
         "guard: 15 streams no longer bring what they did, forgotten; measuring: medium 6 x 1 pipelining 1",
         "2 models changed parameters after 50.0 MB/s: medium 9 x 1 pipelining 1",
         "measuring: medium 9 x 1 pipelining 1",

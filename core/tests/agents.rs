@@ -60,6 +60,7 @@ fn observed(applied: Decision, throughput: f64) -> Observation {
         busy: PerStage::all(1.0),
         rtt: None,
         loss: None,
+        loss_before: None,
         buffer_free: Buffers { sender: 1 << 20, receiver: 2 << 20, sender_capacity: 4 << 20, receiver_capacity: 4 << 20 },
         bytes_left: None,
         files_left: None,

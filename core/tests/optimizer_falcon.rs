@@ -36,6 +36,7 @@ impl Path {
             busy: PerStage::all(1.0),
             rtt: None,
             loss: Some(0.0),
+            loss_before: None,
             buffer_free: Buffers::default(),
             bytes_left: None,
             files_left: None,

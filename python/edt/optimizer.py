@@ -146,7 +146,7 @@ class Policy:
 
 @dataclass(frozen=True)
 class Observation:
-    """What was observed during one interval, all of it after the last decision had taken effect."""
+    """What was observed during one interval, all of it but `loss_before` after the last decision had taken effect."""
 
     elapsed: timedelta
     """Time since the transfer began, at the end of the interval."""
@@ -164,6 +164,9 @@ class Observation:
     """Smoothed round trip time, averaged over streams; `None` where the system does not tell."""
     loss: float | None
     """Retransmitted share of the segments sent; `None` where the system does not tell."""
+    loss_before: float | None
+    """The same of the time between the last decision and the interval, in which new streams find their windows; `None`
+    also where nothing was sent then."""
     buffer_free: Buffers
     """Free bytes of the buffers at both ends."""
     bytes_left: int | None

@@ -270,6 +270,7 @@ impl Controller<'_> {
         if observation.interval.is_zero() {
             return;
         }
+        observation.loss_before = self.recorded.as_ref().and_then(|decided| before.since(decided).loss);
         let used = Use { workers: observation.workers, rate: observation.throughput.network };
         let host_rate = self.settings.member.host_rate().filter(|_| observation.held_back);
         // After a rate that held streams back they have to find their windows again.

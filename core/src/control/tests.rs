@@ -33,6 +33,8 @@ struct SimulatedPlant {
     now: Duration,
     total: Option<u64>,
     failing: bool,
+    /// Segments that new streams lost when they began: as many as they are.
+    retransmitted: u64,
     rtt: Duration,
     /// Another transfer of the host, and when it ends.
     neighbour: Option<(Member, Duration)>,
@@ -56,6 +58,7 @@ impl SimulatedPlant {
             now: Duration::ZERO,
             total: None,
             failing: false,
+            retransmitted: 0,
             rtt: Duration::from_millis(40),
             neighbour: None,
             member: Member::default(),
@@ -87,6 +90,7 @@ impl SimulatedPlant {
         let now = self.clock.now();
         if now >= at {
             self.run_until(at);
+            self.retransmitted += u64::from(streams.saturating_sub(self.streams));
             self.streams = streams;
         }
         self.run_until(now);
@@ -108,7 +112,7 @@ impl Plant for SimulatedPlant {
         Ok(Sample {
             stages: PerStage::all(stage),
             arrived: stage,
-            tcp: Some(TcpMeters { segments: bytes / 1448, rtt_us, ..TcpMeters::default() }),
+            tcp: Some(TcpMeters { segments: bytes / 1448, retransmitted: self.retransmitted, rtt_us, ..TcpMeters::default() }),
             buffers: Buffers::default(),
             bytes_left: self.total.map(|total| total.saturating_sub(bytes)),
             files_left: None,
@@ -221,6 +225,16 @@ fn what_is_observed_is_what_was_applied_from_the_first_to_the_last_moment_of_the
         assert!((share - 1.0).abs() < 1e-6, "{share}");
         assert_eq!(observation.interval, Duration::from_secs(1));
     }
+}
+
+#[test]
+fn what_new_streams_lose_before_an_interval_is_told_beside_it() {
+    let clock = Arc::new(ManualClock::new());
+    let (optimizer, seen) = Scripted::new(&[2, 6, 6, 4], refuse);
+    run(&mut SimulatedPlant::new(&clock, 60), optimizer, settings(), &*clock);
+    let lost = seen.lock().iter().map(|seen| (seen.loss, seen.loss_before.is_some_and(|lost| lost > 0.0))).collect::<Vec<_>>();
+    // The first streams, and when there were four more.
+    assert_eq!(lost, [true, false, true, false, false].map(|before| (Some(0.0), before)));
 }
 
 #[test]

@@ -167,6 +167,7 @@ pub fn observe(before: &Sample, after: &Sample, elapsed: Duration, requested: &D
         busy: rates.busy,
         rtt: rates.rtt,
         loss: rates.loss,
+        loss_before: None,
         buffer_free: after.buffers,
         bytes_left: after.bytes_left,
         files_left: after.files_left,
@@ -179,7 +180,8 @@ pub fn observe(before: &Sample, after: &Sample, elapsed: Duration, requested: &D
 }
 
 fn loss(before: Option<TcpMeters>, after: Option<TcpMeters>) -> Option<f64> {
-    let (before, after) = (before?, after?);
+    // There may have been no stream before.
+    let (before, after) = (before.unwrap_or_default(), after?);
     let sent = after.segments.saturating_sub(before.segments);
     let again = after.retransmitted.saturating_sub(before.retransmitted);
     (sent > 0).then(|| (again as f64 / sent as f64).min(1.0))
@@ -257,6 +259,6 @@ mod tests {
         assert_eq!(loss(tcp(100, 1), tcp(200, 3)), Some(0.02));
         assert_eq!(loss(tcp(100, 5), tcp(200, 3)), Some(0.0));
         assert_eq!(loss(tcp(100, 5), tcp(100, 5)), None);
-        assert_eq!(loss(None, tcp(100, 5)), None);
+        assert_eq!((loss(None, tcp(100, 5)), loss(tcp(100, 5), None)), (Some(0.05), None));
     }
 }

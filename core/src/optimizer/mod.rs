@@ -139,7 +139,7 @@ impl Decision {
     }
 }
 
-/// What was observed during one interval, all of it after the last decision had taken effect.
+/// What was observed during one interval, all of it but `loss_before` after the last decision had taken effect.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Observation {
     /// Seconds since the transfer began, at the end of the interval.
@@ -158,6 +158,9 @@ pub struct Observation {
     pub rtt: Option<Duration>,
     /// Retransmitted share of the segments sent; `None` where the system does not tell.
     pub loss: Option<f64>,
+    /// The same of the time between the last decision and the interval, in which new streams find their windows; `None` also where nothing
+    /// was sent then.
+    pub loss_before: Option<f64>,
     /// Free bytes of the buffers at both ends.
     pub buffer_free: Buffers,
     /// Bytes not yet sent; `None` while listing goes on.
@@ -191,6 +194,7 @@ impl Observation {
             busy: PerStage::all(1.0),
             rtt: None,
             loss: None,
+            loss_before: None,
             buffer_free: Buffers::default(),
             bytes_left: None,
             files_left: None,

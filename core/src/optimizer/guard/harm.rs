@@ -7,8 +7,8 @@ use crate::optimizer::{Decision, Observation, pace, utility};
 /// Below this share of the best utility an interval is poor.
 const POOR: f64 = 0.8;
 
-/// Poor intervals in a row that bring the best setting back.
-const PATIENCE: u32 = 3;
+/// Poor intervals in a row, of a second or more, that bring the best setting back.
+const PATIENCE: f64 = 2.9;
 
 /// What is left of the best utility after an interval of a second or more: paths change, and an old best counts for less.
 const AGEING: f64 = 0.998;
@@ -35,7 +35,7 @@ const ARRIVAL: u32 = 4;
 
 pub(super) struct Harm {
     best: Option<Best>,
-    poor: u32,
+    poor: f64,
     good: f64,
     hold: f64,
     /// The least loss of late: that of the path.
@@ -82,7 +82,7 @@ impl Harm {
     pub(super) fn new() -> Self {
         Self {
             best: None,
-            poor: 0,
+            poor: 0.0,
             good: 0.0,
             hold: HOLDS.0,
             base: None,
@@ -96,7 +96,7 @@ impl Harm {
 
     /// Drops the best setting, after something else has shown that it is none.
     pub(super) fn forget(&mut self) {
-        (self.best, self.poor, self.state) = (None, 0, State::Free);
+        (self.best, self.poor, self.state) = (None, 0.0, State::Free);
     }
 
     /// The utility of an interval without the price of loss that streams do not cause, or only new ones: it says nothing of one setting
@@ -163,11 +163,12 @@ impl Harm {
 
     fn watch(&mut self, observation: &Observation, worth: Worth, poor: bool) -> Verdict {
         self.learn(observation, worth);
+        let time = pace::weight(observation.interval);
         (self.poor, self.good) = match (poor, self.has_grown()) {
-            (true, _) => (self.poor + 1, 0.0),
+            (true, _) => (self.poor + time, 0.0),
             // Its loss was not counted: that acquits of nothing.
             (false, true) => (self.poor, self.good),
-            (false, false) => (0, self.good + pace::weight(observation.interval)),
+            (false, false) => (0.0, self.good + time),
         };
         if self.good >= FORGIVEN {
             self.hold = HOLDS.0;
@@ -175,7 +176,7 @@ impl Harm {
         if self.poor < PATIENCE {
             return Verdict::Fine;
         }
-        self.poor = 0;
+        self.poor = 0.0;
         self.bring_back(State::Recheck(0))
     }
 
@@ -200,7 +201,7 @@ impl Harm {
         let streams = best.decision.concurrency.network;
         let reason = match state {
             State::Held(_) => format!("guard: {streams} streams deliver what they did: staying with them for a while"),
-            _ => format!("guard: three intervals below 80 % of what {streams} streams brought: back to them"),
+            _ => format!("guard: too long below 80 % of what {streams} streams brought: back to them"),
         };
         Verdict::Overruled(Decision { reason, ..best.decision.clone() })
     }

@@ -155,6 +155,7 @@ fn seen(observation: &Observation) -> PerStage<Seen> {
         working: if busy > 0.0 { workers * busy } else { workers },
         rate: if rate.is_finite() && rate > 0.0 { rate } else { arrived },
         loss: None,
+        loss_before: None,
         bound: if waits { Bound::AtLeast } else { Bound::Exact },
         lack: 0.0,
         time: pace::weight(observation.interval),
@@ -164,7 +165,11 @@ fn seen(observation: &Observation) -> PerStage<Seen> {
     let blocked = receiver == Level::Full || (sender == Level::Empty && busy.network >= ALWAYS);
     let sending = stage(workers.network, busy.network, arrived, blocked);
     let writing = stage(workers.write, busy.write, rate.write, receiver == Level::Empty && busy.write >= ALWAYS);
-    PerStage { read: reading, network: Seen { loss: observation.loss, ..sending }, write: writing }
+    PerStage {
+        read: reading,
+        network: Seen { loss: observation.loss, loss_before: observation.loss_before, ..sending },
+        write: writing,
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -233,7 +238,17 @@ mod tests {
         // Reading takes two thirds of the time of each of 19 streams, which fill a path of 1 GB/s.
         for (ran, rate) in [(4.0, 210e6), (12.0, 630e6), (19.0, 1e9), (24.0, 1e9), (19.0, 1e9)] {
             let bound = Bound::Exact;
-            network.observe(&Seen { ran, working: ran, rate, loss: None, bound, lack: 0.0, time: 1.0, cpu_bound: false });
+            network.observe(&Seen {
+                ran,
+                working: ran,
+                rate,
+                loss: None,
+                loss_before: None,
+                bound,
+                lack: 0.0,
+                time: 1.0,
+                cpu_bound: false,
+            });
         }
         let observation = observed((0.66, 0.33, 0.1), (50, 50));
         let mut apart = Apart::new(&mut network, Storage::Source, &observation, 1.0);

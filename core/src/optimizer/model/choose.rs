@@ -16,11 +16,15 @@ const NEARLY: f64 = 0.98;
 /// A number this little above the fewest is kept where it runs already: new streams cost more than it.
 const NEAR: f64 = 1.1;
 
-/// What is tried where fewer workers may be better, as a part of them, how likely that has to be, and over how many times as long as the trial
-/// takes what they may bring has to be more than what the trial may cost.
+/// What is tried where fewer workers may be better, as a part of them, and how likely that has to be.
 const FEWER: f64 = 0.85;
 const DOUBT: f64 = 0.25;
+
+/// Over how many seconds what other workers bring has to be more than what the trial, and those that join, may cost.
 const WORTHWHILE: f64 = 30.0;
+
+/// How likely it is taken to be that fewer prove too few.
+const WRONG: f64 = 0.5;
 
 /// Hypotheses less likely than this are not asked.
 const UNLIKELY: f64 = 1e-6;
@@ -47,23 +51,37 @@ impl Price {
 /// The best number of workers by what is believed. `current` run now; `enough` are bytes per second beyond which neighbours take nothing.
 pub(super) fn choose(fit: &Fit, losses: &Losses, price: &Price, current: u16, enough: Option<f64>) -> u16 {
     let candidates = candidates(price.limit, current);
-    let expected = expected(fit, losses, price, &candidates, enough);
-    let best = expected.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let mut values = expected(fit, losses, price, &candidates, enough);
+    for (workers, value) in candidates.iter().zip(&mut values) {
+        *value -= moving(losses, price, current, *workers) / WORTHWHILE;
+    }
+    let best = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     // Where streams lose more than they bring, the best is below zero.
     let nearly = if best > 0.0 { NEARLY * best } else { best };
-    let mut good = candidates.iter().zip(&expected).filter(|(_, utility)| **utility >= nearly).map(|(workers, _)| *workers);
+    let mut good = candidates.iter().zip(&values).filter(|(_, value)| **value >= nearly).map(|(workers, _)| *workers);
     let fewest = good.next().unwrap_or(1);
     let stays = current >= fewest && f64::from(current) <= NEAR * f64::from(fewest) && good.any(|workers| workers == current);
     if stays { current } else { fewest }
 }
 
-/// Fewer workers that may well be better than those that run, if there are any: it takes one interval to know.
+/// What it costs to go from so many workers to so many: others join, or have to again if that was wrong.
+fn moving(losses: &Losses, price: &Price, from: u16, to: u16) -> f64 {
+    if to < from { WRONG * joining(losses, price, to, from) } else { joining(losses, price, from, to) }
+}
+
+/// What it costs that workers join others, in seconds of what those are worth.
+fn joining(losses: &Losses, price: &Price, before: u16, now: u16) -> f64 {
+    price.loss_weight * losses.joining.expected(before, now) * price.k.powf(f64::from(before))
+}
+
+/// Fewer workers that may well be better than those that run, if there are any: it takes one interval to know, and where they are not, the
+/// others have to join them again.
 pub(super) fn fewer(fit: &Fit, losses: &Losses, price: &Price, current: u16) -> Option<u16> {
     let tried = whole(FEWER * f64::from(current)).min(current.saturating_sub(1));
     if tried == 0 {
         return None;
     }
-    let law = losses.law();
+    let law = losses.law(|workers| fit.load(workers));
     let utility = |workers: u16| {
         let (worths, paid) = (worths(workers, fit.filled), price.k.powf(-f64::from(workers)));
         move |index: usize| {
@@ -75,7 +93,8 @@ pub(super) fn fewer(fit: &Fit, losses: &Losses, price: &Price, current: u16) -> 
     let brings = |index: usize| (less(index) / same(index).abs().max(f64::MIN_POSITIVE) - same(index).signum()).clamp(-1.0, 1.0);
     let doubt = fit.mean(|index| if brings(index) > 0.0 { 1.0 } else { 0.0 });
     let (gain, cost) = (fit.mean(|index| brings(index).max(0.0)), fit.mean(|index| (-brings(index)).max(0.0)));
-    (doubt >= DOUBT && WORTHWHILE * gain >= cost).then_some(tried)
+    let back = (1.0 - doubt) * joining(losses, price, tried, current);
+    (doubt >= DOUBT && WORTHWHILE * gain >= cost + back).then_some(tried)
 }
 
 /// The expected utility of each candidate, as a share of the most that each hypothesis holds possible.
@@ -85,7 +104,7 @@ pub(super) fn fewer(fit: &Fit, losses: &Losses, price: &Price, current: u16) -> 
 /// filling the path costs what the equation says.
 fn expected(fit: &Fit, losses: &Losses, price: &Price, candidates: &[u16], enough: Option<f64>) -> Vec<f64> {
     let most = enough.map_or(f64::INFINITY, f64::ln);
-    let law = losses.law();
+    let law = losses.law(|workers| fit.load(workers));
     let prices: Vec<f64> = candidates.iter().map(|workers| price.k.powf(-f64::from(*workers))).collect();
     let worths: Vec<_> = candidates.iter().map(|workers| worths(*workers, fit.filled)).collect();
     let mut sums = vec![0.0; candidates.len()];
@@ -121,6 +140,7 @@ mod tests {
     use super::*;
     use crate::optimizer::PolicyName;
     use crate::optimizer::model::fit::{Bound, Company, Point, first_noise};
+    use crate::optimizer::model::joining::Lost;
 
     const PRICE: Price = Price { k: 1.02, loss_weight: 10.0, limit: 50 };
 
@@ -171,17 +191,31 @@ mod tests {
     fn loss_that_grows_with_streams_makes_them_fewer_and_base_loss_does_not() {
         let (fit, mut base, mut congestion) = (fit(20.0), Losses::default(), Losses::default());
         for n in [4.0, 10.0, 16.0, 24.0, 30.0, 40.0] {
-            base.observe(n / 20.0, Some(0.01));
-            congestion.observe(n / 20.0, Some(0.3 * (n / 20.0 - 1.0_f64).max(0.0)));
+            base.observe(n, Some(0.01), false);
+            congestion.observe(n, Some(0.3 * (n / 20.0 - 1.0_f64).max(0.0)), false);
         }
         let free = choose(&fit, &Losses::default(), &PRICE, 1, None);
         assert_eq!(choose(&fit, &base, &PRICE, 1, None), free);
         assert!(choose(&fit, &congestion, &PRICE, 1, None) <= free);
         // Even where nearly all that is sent gets lost, fewer streams would not lose less.
         for lost in [0.1, 0.9, 1.0] {
-            (0..20).for_each(|_| base.observe(0.5, Some(lost)));
+            (0..20).for_each(|_| base.observe(0.5, Some(lost), false));
             assert_eq!(choose(&fit, &base, &PRICE, 1, None), free, "{lost}");
         }
+    }
+
+    #[test]
+    fn others_join_only_where_that_is_worth_what_it_costs_and_to_go_costs_half_of_that() {
+        let (fit, mut losses) = (fit(20.0), Losses::default());
+        assert!(choose(&fit, &losses, &PRICE, 18, None) >= 19);
+        losses.joining.rested(0.0);
+        losses.joining.joined(10, 20, Lost { before: 1.0, within: 0.0, time: 0.5 });
+        assert_eq!(choose(&fit, &losses, &PRICE, 18, None), 18);
+        assert!(choose(&fit, &losses, &PRICE, 10, None) >= 17);
+        let [more, fewer] = [(18, 20), (20, 18)].map(|(from, to)| moving(&losses, &PRICE, from, to));
+        // However dear, many are not kept for ever where far fewer do.
+        assert!(choose(&fit, &losses, &PRICE, 50, None) <= 22);
+        assert!(more > 0.5 && (fewer - more / 2.0).abs() < 1e-9, "{more} {fewer}");
     }
 
     #[test]

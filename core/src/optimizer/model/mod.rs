@@ -23,6 +23,7 @@ mod choose;
 mod curve;
 mod filter;
 mod fit;
+mod joining;
 mod losses;
 mod probe;
 mod seen;
@@ -105,10 +106,18 @@ impl Model {
         let workers = running(observation);
         let rate = utility::arrived(observation);
         self.trip = observation.rtt.into_iter().chain(self.trip).min();
-        let (loss, lack) = (observation.loss, unfound(observation, self.waited(observation.interval)));
         let time = pace::weight(observation.interval);
-        let cpu_bound = observation.cpu_bound;
-        self.network.observe(&Seen { ran: workers, working: workers, rate, loss, bound: Bound::Exact, lack, time, cpu_bound });
+        self.network.observe(&Seen {
+            ran: workers,
+            working: workers,
+            rate,
+            loss: observation.loss,
+            loss_before: observation.loss_before,
+            bound: Bound::Exact,
+            lack: unfound(observation, self.waited(observation.interval)),
+            time,
+            cpu_bound: observation.cpu_bound,
+        });
         let now = utility::of(observation);
         self.lately = if self.lately == 0.0 { now } else { f64::midpoint(self.lately, now) };
         self.wait -= time;

@@ -26,24 +26,11 @@ const PART: f64 = 0.03;
 const BACK_OFF_COSTLY: f64 = 3.0;
 const MOST_COSTLY: f64 = 60.0;
 
-/// How many times what is seen to be lost in a probe is lost in all: new workers lose most before the interval begins that tells of them. With
-/// that a probe takes about a second, however short its interval is.
-const UNSEEN: f64 = 2.0;
-
 /// Growth by which a decision is a look upwards itself.
 const GROWTH: f64 = 1.1;
 
 /// Intervals, of a second or more, without a change of the workers before a look below, at first and at most; each doubles them.
 const BELOW: (f64, f64) = (2.0, 32.0);
-
-/// An interval, as far as a probe depends on it: what it counts for where time has to pass, 0 to 1, the relative error of measurements, and the
-/// share that was lost, 0 to 1.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Measured {
-    pub(super) time: f64,
-    pub(super) noise: f64,
-    pub(super) lost: f64,
-}
 
 /// What the workers of a probe are worth, as a part of what they move: without those that are tried, and what these cost alone.
 #[derive(Debug, Clone, Copy)]
@@ -51,15 +38,13 @@ struct Stake {
     paid: f64,
     more: f64,
     loss_weight: f64,
-    /// The share that was lost before it, 0 to 1.
-    lost: f64,
 }
 
 impl Stake {
-    /// Over how many intervals, of a second or more, a probe in which so large a share was lost costs no more than it may. What is lost without
-    /// it has no price, as where the best number is chosen.
+    /// Over how many intervals, of a second or more, a probe that lost so many seconds of what is sent costs no more than it may. With what
+    /// comes before its interval it takes about a second itself, however short that is.
     fn intervals(self, lost: f64) -> f64 {
-        let cost = self.more + self.loss_weight * UNSEEN * (lost - self.lost).max(0.0);
+        let cost = self.more + self.loss_weight * lost;
         (cost / (PART * self.paid)).min(MOST_COSTLY)
     }
 }
@@ -93,7 +78,7 @@ impl Probe {
         from
     }
 
-    /// Takes note of a probe that found nothing, and of the share that was lost in it, 0 to 1.
+    /// Takes note of a probe that found nothing, and of how many seconds of what is sent it lost.
     pub(super) fn failed(&mut self, noise: f64, lost: f64) {
         let most = if noise < NOISY { MOST.0 } else { MOST.1 };
         let fair = self.stake.map_or(0.0, |stake| stake.intervals(lost));
@@ -120,12 +105,12 @@ impl Probe {
         self.quiet += time;
     }
 
-    /// Counts an interval after which there are `next` workers, where lately there were up to `highest`; answers what to try instead, if it
-    /// is time, and if as many more would pay if they brought as much as the others.
-    pub(super) fn due(&mut self, highest: u16, next: u16, price: &Price, measured: Measured) -> Option<u16> {
+    /// Counts an interval, for so much, after which there are `next` workers, where lately there were up to `highest`; answers what to try
+    /// instead, if it is time, and if as many more would pay if they brought as much as the others.
+    pub(super) fn due(&mut self, highest: u16, next: u16, price: &Price, time: f64, noise: f64) -> Option<u16> {
         let grows = f64::from(next) > GROWTH * f64::from(highest);
-        self.quiet = if grows { 0.0 } else { self.quiet + measured.time };
-        let factor = if measured.noise < HIDING { FACTOR.0 } else { FACTOR.1 };
+        self.quiet = if grows { 0.0 } else { self.quiet + time };
+        let factor = if noise < HIDING { FACTOR.0 } else { FACTOR.1 };
         let tried = whole(factor * f64::from(next)).max(next.saturating_add(1)).min(price.limit);
         let more = f64::from(tried) / f64::from(next.max(1));
         let pays = more.ln() > f64::from(tried.saturating_sub(next)) * price.k.ln();
@@ -133,7 +118,7 @@ impl Probe {
             return None;
         }
         let [paid, less] = [next, tried].map(|workers| price.k.powf(-f64::from(workers)));
-        self.stake = Some(Stake { paid, more: paid - less, loss_weight: price.loss_weight, lost: measured.lost });
+        self.stake = Some(Stake { paid, more: paid - less, loss_weight: price.loss_weight });
         (self.quiet, self.from) = (0.0, Some(next));
         Some(tried)
     }
@@ -144,10 +129,10 @@ mod tests {
     use super::*;
 
     const PRICE: Price = Price { k: 1.02, loss_weight: 10.0, limit: 50 };
-    const EXACT: Measured = Measured { time: 1.0, noise: 0.02, lost: 0.0 };
+    const EXACT: f64 = 0.02;
 
     fn waits(probe: &mut Probe, workers: u16) -> usize {
-        (1..1000).find(|_| probe.due(workers, workers, &PRICE, EXACT).is_some()).unwrap_or(0)
+        (1..1000).find(|_| probe.due(workers, workers, &PRICE, 1.0, EXACT).is_some()).unwrap_or(0)
     }
 
     #[test]
@@ -168,22 +153,17 @@ mod tests {
     fn probes_that_lose_much_come_less_often() {
         let mut probe = Probe::default();
         assert_eq!(waits(&mut probe, 10), 6);
-        for (lost, expected) in [(0.005, 6), (0.03, 18), (0.03, 26), (0.06, 51), (0.5, 60), (0.0, 6)] {
-            probe.failed(0.02, lost);
+        for (lost, expected) in [(0.01, 6), (0.06, 18), (0.06, 26), (0.12, 51), (1.0, 60), (0.0, 6)] {
+            probe.failed(EXACT, lost);
             assert_eq!(waits(&mut probe, 10), expected);
         }
-        // What was lost before is not for the probe.
-        let due = |probe: &mut Probe| (1..100).find(|_| probe.due(10, 10, &PRICE, Measured { lost: 0.1, ..EXACT }).is_some());
-        assert_eq!(due(&mut probe), Some(6));
-        probe.failed(0.02, 0.1);
-        assert_eq!(due(&mut probe), Some(6));
     }
 
     #[test]
     fn growth_is_a_probe_itself() {
         let mut probe = Probe::default();
-        (0..5).for_each(|_| assert_eq!(probe.due(10, 10, &PRICE, EXACT), None));
-        assert_eq!(probe.due(10, 20, &PRICE, EXACT), None);
+        (0..5).for_each(|_| assert_eq!(probe.due(10, 10, &PRICE, 1.0, EXACT), None));
+        assert_eq!(probe.due(10, 20, &PRICE, 1.0, EXACT), None);
         assert_eq!(waits(&mut probe, 20), 6);
     }
 
@@ -200,7 +180,7 @@ mod tests {
     fn a_probe_is_a_fifth_more_or_a_third_where_noise_is_and_at_least_one() {
         let tried = |workers, price: &Price, noise| {
             let mut probe = Probe::default();
-            (0..20).find_map(|_| probe.due(workers, workers, price, Measured { noise, ..EXACT }))
+            (0..20).find_map(|_| probe.due(workers, workers, price, 1.0, noise))
         };
         assert_eq!([10, 1, 30].map(|workers| tried(workers, &PRICE, 0.02)), [Some(12), Some(2), Some(36)]);
         assert_eq!([10, 1, 30].map(|workers| tried(workers, &PRICE, 0.05)), [Some(13), Some(2), Some(39)]);
@@ -212,7 +192,7 @@ mod tests {
     fn short_intervals_are_no_reason_to_look_more_often() {
         let waits = |time| {
             let mut probe = Probe::default();
-            (1..100).find(|_| probe.due(10, 10, &PRICE, Measured { time, ..EXACT }).is_some())
+            (1..100).find(|_| probe.due(10, 10, &PRICE, time, EXACT).is_some())
         };
         assert_eq!([waits(1.0), waits(0.5)], [Some(6), Some(12)]);
         let mut probe = Probe::default();

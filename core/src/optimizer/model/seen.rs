@@ -13,6 +13,8 @@ pub(super) struct Seen {
     pub(super) rate: f64,
     /// Lost share of what was sent, where the system tells.
     pub(super) loss: Option<f64>,
+    /// The same of the time before the interval in which new workers found their rate.
+    pub(super) loss_before: Option<f64>,
     /// Whether they are what the stage can move.
     pub(super) bound: Bound,
     /// The part of the interval that new workers may have spent below their rate, 0 to 1.

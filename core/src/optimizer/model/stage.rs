@@ -3,8 +3,9 @@
 use super::choose::{Price, choose, fewer};
 use super::filter::{Filter, News, Side};
 use super::fit::{Bound, Fit};
+use super::joining::Lost;
 use super::losses::Losses;
-use super::probe::{Measured, Probe};
+use super::probe::Probe;
 use super::seen::Seen;
 use crate::optimizer::setting::whole;
 use crate::report::human_rate;
@@ -12,8 +13,8 @@ use crate::report::human_rate;
 #[cfg(test)]
 mod tests;
 
-/// Most that the number of workers grows by in one decision, as the guard has it; most where so much was lost that they may fill the path
-/// already: far more of them cost much then; and most after a change, which may be the room that one of many others left. Most that it
+/// Most that the number of workers grows by in one decision, as the guard has it; most where so much was lost, or by new ones before they found
+/// their rate, that far more of them cost much; and most after a change, which may be the room that one of many others left. Most that it
 /// shrinks by, and most that it goes below the fewest that were tried, unless
 /// much is lost: too few cost more than too many.
 const BOUND: u16 = 4;
@@ -34,6 +35,9 @@ const ENOUGH_GAIN: f64 = 0.5;
 
 /// Growth up to which the workers of an interval count as those of the one before.
 const SETTLED: f64 = 1.1;
+
+/// For how many seconds after an interval in which workers joined others these lose with them, unless it was as long itself.
+const JOINED: f64 = 1.0;
 
 /// A reduction by which the others get a place to grow into; growth of the rate in a second from which on they are still growing; and for how
 /// many seconds that is waited for, or intervals that are longer.
@@ -69,16 +73,17 @@ pub(super) struct Stage {
     /// Workers of the last interval, and of the one before it.
     ran: u16,
     before: u16,
-    /// Whether workers joined others in the last interval.
-    joined: bool,
+    /// For how many more seconds it tells in what is lost that workers have joined others.
+    joined: f64,
     /// Bytes per second of the last interval, and for how many intervals its workers may have been growing into the place of others that have
     /// gone.
     rate: f64,
     growing: u8,
     /// Whether that is much less than in the one before it.
     fell: bool,
-    /// The share that the last interval lost; 0 where the system does not tell.
+    /// The shares that the last interval lost, and the time before it in which new workers found their rate; 0 where the system does not tell.
     lost: f64,
+    lost_before: f64,
     /// What the last interval counts for where time has to pass, 0 to 1.
     time: f64,
     /// Whether its workers waited for processors in the last interval, and for how many more seconds there are no more than have run.
@@ -102,11 +107,12 @@ impl Stage {
             workers,
             ran: 0,
             before: 0,
-            joined: false,
+            joined: 0.0,
             rate: 0.0,
             growing: 0,
             fell: false,
             lost: 0.0,
+            lost_before: 0.0,
             time: 1.0,
             cpu_bound: false,
             bounded: 0.0,
@@ -145,7 +151,7 @@ impl Stage {
         // A probe that was overruled has found nothing out, and does not count as one in vain.
         self.probed = self.probe.end().filter(|from| f64::from(self.ran) > SETTLED * f64::from(*from));
         self.growing = self.growing_since(seen.rate, seen.time);
-        self.lost = seen.loss.unwrap_or(0.0);
+        (self.lost, self.lost_before) = (seen.loss.unwrap_or(0.0), seen.loss_before.unwrap_or(0.0));
         self.fell = FELL * seen.rate < self.rate;
         (self.rate, self.time, self.cpu_bound) = (seen.rate, seen.time, seen.cpu_bound);
         self.bounded = if seen.cpu_bound { BOUNDED } else { self.bounded - seen.time };
@@ -155,22 +161,30 @@ impl Stage {
         let ran = f64::from(self.ran);
         self.probed = self.probed.or(self.pending.take().filter(|from| ran > SETTLED * f64::from(*from)));
         let Some(fit) = self.filter.fit() else { return };
-        // New streams lose much until they have found their rate, and where they joined others, these still do in a short interval after it,
+        // New streams lose much until they have found their rate, and where they joined others, these still do for a second after it,
         // also if they are gone: that says nothing of what they lose then.
         let grown = f64::from(self.ran) > SETTLED * f64::from(self.before);
-        let joined = std::mem::replace(&mut self.joined, grown && self.before > 0 && seen.time < 1.0);
-        if !grown && !joined {
-            self.losses.observe(fit.load(seen.working), seen.loss);
+        let lost = Lost { before: self.lost_before, within: self.lost, time: self.time };
+        let cost = self.losses.joining.cost(lost);
+        // What is lost while the path becomes another one is not for those that joined.
+        if grown && !matches!(self.news, News::Changed | News::Surprise(Side::Less)) {
+            self.losses.joining.joined(self.before, self.ran, lost);
         }
+        self.losses.observe(seen.working, seen.loss, grown || self.joined > 0.0);
+        self.joined = match grown && self.before > 0 {
+            true if seen.time < JOINED => JOINED,
+            true => 0.0,
+            false => self.joined - seen.time,
+        };
         match (self.news, self.probed) {
             (News::Changed | News::Returned, _) => {
                 // What was lost before says as little as what was moved.
-                self.losses = Losses::default();
+                self.losses = self.losses.forgotten();
                 self.probe.hasten();
             }
             (News::Expected, Some(from)) if gained(fit, from, seen) => self.probed = None,
             (News::Surprise(Side::More), Some(_)) => self.pending = self.probed.take(),
-            (_, Some(_)) => self.probe.failed(fit.noise, self.lost),
+            (_, Some(_)) => self.probe.failed(fit.noise, cost),
             _ => {}
         }
     }
@@ -209,7 +223,7 @@ impl Stage {
         if grown && self.fell { self.before } else { 0 }
     }
 
-    /// Bytes per second that the stage moves with the workers that are best for it alone; `None` before anything was measured.
+    /// Bytes per second that the stage moves with the workers that are best for it alone, from where it is; `None` before anything was measured.
     pub(super) fn capability(&self, price: &Price) -> Option<f64> {
         let fit = self.filter.fit().filter(|_| self.filter.is_informed())?;
         let best = choose(fit, &self.losses, price, self.ran, None);
@@ -227,11 +241,11 @@ impl Stage {
         }
         let lossy = self.lost > LOSSY;
         let least = if self.growing > 0 { self.ran } else { self.least(enough) };
-        let most = match (self.news, lossy) {
+        let most = match self.news {
             // As many as have moved more may come back.
             _ if self.bounded > 0.0 => whole(self.filter.most_ever()).max(self.ran),
-            (News::Changed, _) => whole((CHANGED_BOUND * f64::from(self.ran)).ceil()),
-            (_, true) => self.ran.saturating_mul(LOSSY_BOUND),
+            News::Changed => whole((CHANGED_BOUND * f64::from(self.ran)).ceil()),
+            _ if lossy || self.lost_before > LOSSY => self.ran.saturating_mul(LOSSY_BOUND),
             _ => self.ran.saturating_mul(BOUND),
         };
         let telling = (lossy || self.cpu_bound) && enough.is_none();
@@ -251,8 +265,7 @@ impl Stage {
         if self.bounded > 0.0 {
             return Next { workers, reason };
         }
-        let measured = Measured { time: self.time, noise: fit.noise, lost: self.lost };
-        match self.probe.due(self.ran.max(self.before), workers, price, measured) {
+        match self.probe.due(self.ran.max(self.before), workers, price, self.time, fit.noise) {
             Some(tried) => Next { workers: tried, reason: format!("{reason}; probing {tried} for capacity that grew unseen") },
             None => Next { workers, reason },
         }

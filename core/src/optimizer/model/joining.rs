@@ -1,0 +1,100 @@
+//! What it costs that workers join others: they begin by sending too much, and the others lose with them.
+
+/// For about how many seconds new workers lose before the interval begins that tells of them, in which the least of it is seen; and how many times
+/// what is lost before its end is lost in all.
+const BEFORE_S: f64 = 0.4;
+const ALL: f64 = 1.5;
+
+/// Fewer new workers than this part of all tell no more than so many would; and most that is held possible.
+const LEAST_PART: f64 = 0.2;
+const MOST: f64 = 1.0;
+
+/// What an interval adds to what is usually lost.
+const USUAL: f64 = 0.25;
+
+/// What was lost when workers joined others, in seconds of all that is sent, and what usually is.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Joining {
+    /// What would be lost where all workers are new; `None` before any joined.
+    all: Option<f64>,
+    /// The share that is lost where none joined; before there was such an interval the least that was lost while some did.
+    usual: Option<f64>,
+    rested: bool,
+}
+
+/// The shares that were lost: in an interval, which counts for its seconds, 1 at most, and before it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lost {
+    pub(super) before: f64,
+    pub(super) within: f64,
+    pub(super) time: f64,
+}
+
+impl Joining {
+    /// Takes what an interval lost in which all workers had been there for a while.
+    pub(super) fn rested(&mut self, lost: f64) {
+        let known = self.usual.filter(|_| self.rested);
+        (self.usual, self.rested) = (Some(known.map_or(lost, |usual| usual + USUAL * (lost - usual))), true);
+    }
+
+    /// Takes what was lost where there were more workers than `before`, which may be none.
+    pub(super) fn joined(&mut self, before: u16, now: u16, lost: Lost) {
+        if !self.rested {
+            self.usual = Some(self.usual.map_or(lost.within, |usual| usual.min(lost.within)));
+        }
+        if before > 0 {
+            let all = (self.cost(lost) / part(before, now).max(LEAST_PART)).min(MOST);
+            self.all = Some(self.all.map_or(all, |known| f64::midpoint(known, all)));
+        }
+    }
+
+    /// Seconds of what is sent that are lost beyond what usually is, where workers have joined.
+    pub(super) fn cost(self, lost: Lost) -> f64 {
+        let more = |share: f64| self.usual.map_or(0.0, |usual| (share - usual).max(0.0));
+        ALL * (BEFORE_S * more(lost.before) + lost.time * more(lost.within))
+    }
+
+    /// The same before there are more workers than `before`.
+    pub(super) fn expected(self, before: u16, now: u16) -> f64 {
+        self.all.unwrap_or_default() * part(before, now)
+    }
+}
+
+/// The part of the workers that are new.
+fn part(before: u16, now: u16) -> f64 {
+    1.0 - f64::from(before.min(now)) / f64::from(now.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_more_join_the_more_is_lost_beyond_what_usually_is() {
+        let mut joining = Joining::default();
+        (0..20).for_each(|_| joining.rested(0.02));
+        // Two more than eight.
+        joining.joined(8, 10, Lost { before: 0.12, within: 0.04, time: 0.5 });
+        for (before, now, expected) in [(8, 10, 0.075), (6, 10, 0.15), (0, 10, 0.375), (10, 10, 0.0), (10, 8, 0.0)] {
+            assert!((joining.expected(before, now) - expected).abs() < 1e-6, "{before} {now}");
+        }
+        // One more than ten, of which far too much was lost by chance.
+        joining.joined(10, 11, Lost { before: 1.0, within: 1.0, time: 1.0 });
+        assert!((joining.expected(0, 10) - 0.6875).abs() < 1e-6);
+    }
+
+    #[test]
+    fn what_is_not_lost_by_joining_costs_nothing() {
+        let mut joining = Joining::default();
+        assert!(joining.expected(1, 10) < 1e-12);
+        joining.rested(0.1);
+        joining.joined(8, 10, Lost { before: 0.02, within: 0.0, time: 1.0 });
+        assert!(joining.expected(1, 10) < 1e-12);
+        // Where none has rested yet, and a tenth is always lost.
+        let mut growing = Joining::default();
+        for (before, now) in [(0, 4), (4, 8), (8, 16)] {
+            growing.joined(before, now, Lost { before: 0.1, within: 0.1, time: 0.5 });
+        }
+        assert!(growing.expected(1, 10) < 1e-12);
+    }
+}
