@@ -32,6 +32,13 @@ const GROWTH: f64 = 1.1;
 /// Intervals, of a second or more, without a change of the workers before a look below, at first and at most; each doubles them.
 const BELOW: (f64, f64) = (2.0, 32.0);
 
+/// An interval, as far as a probe depends on it: what it counts for where time has to pass, 0 to 1, and the relative error of measurements.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Measured {
+    pub(super) time: f64,
+    pub(super) noise: f64,
+}
+
 /// What the workers of a probe are worth, as a part of what they move: without those that are tried, and what these cost alone.
 #[derive(Debug, Clone, Copy)]
 struct Stake {
@@ -107,10 +114,10 @@ impl Probe {
 
     /// Counts an interval, for so much, after which there are `next` workers, where lately there were up to `highest`; answers what to try
     /// instead, if it is time, and if as many more would pay if they brought as much as the others.
-    pub(super) fn due(&mut self, highest: u16, next: u16, price: &Price, time: f64, noise: f64) -> Option<u16> {
+    pub(super) fn due(&mut self, highest: u16, next: u16, price: &Price, measured: Measured) -> Option<u16> {
         let grows = f64::from(next) > GROWTH * f64::from(highest);
-        self.quiet = if grows { 0.0 } else { self.quiet + time };
-        let factor = if noise < HIDING { FACTOR.0 } else { FACTOR.1 };
+        self.quiet = if grows { 0.0 } else { self.quiet + measured.time };
+        let factor = if measured.noise < HIDING { FACTOR.0 } else { FACTOR.1 };
         let tried = whole(factor * f64::from(next)).max(next.saturating_add(1)).min(price.limit);
         let more = f64::from(tried) / f64::from(next.max(1));
         let pays = more.ln() > f64::from(tried.saturating_sub(next)) * price.k.ln();
@@ -129,10 +136,10 @@ mod tests {
     use super::*;
 
     const PRICE: Price = Price { k: 1.02, loss_weight: 10.0, limit: 50 };
-    const EXACT: f64 = 0.02;
+    const EXACT: Measured = Measured { time: 1.0, noise: 0.02 };
 
     fn waits(probe: &mut Probe, workers: u16) -> usize {
-        (1..1000).find(|_| probe.due(workers, workers, &PRICE, 1.0, EXACT).is_some()).unwrap_or(0)
+        (1..1000).find(|_| probe.due(workers, workers, &PRICE, EXACT).is_some()).unwrap_or(0)
     }
 
     #[test]
@@ -154,7 +161,7 @@ mod tests {
         let mut probe = Probe::default();
         assert_eq!(waits(&mut probe, 10), 6);
         for (lost, expected) in [(0.01, 6), (0.06, 18), (0.06, 26), (0.12, 51), (1.0, 60), (0.0, 6)] {
-            probe.failed(EXACT, lost);
+            probe.failed(EXACT.noise, lost);
             assert_eq!(waits(&mut probe, 10), expected);
         }
     }
@@ -162,8 +169,8 @@ mod tests {
     #[test]
     fn growth_is_a_probe_itself() {
         let mut probe = Probe::default();
-        (0..5).for_each(|_| assert_eq!(probe.due(10, 10, &PRICE, 1.0, EXACT), None));
-        assert_eq!(probe.due(10, 20, &PRICE, 1.0, EXACT), None);
+        (0..5).for_each(|_| assert_eq!(probe.due(10, 10, &PRICE, EXACT), None));
+        assert_eq!(probe.due(10, 20, &PRICE, EXACT), None);
         assert_eq!(waits(&mut probe, 20), 6);
     }
 
@@ -180,7 +187,7 @@ mod tests {
     fn a_probe_is_a_fifth_more_or_a_third_where_noise_is_and_at_least_one() {
         let tried = |workers, price: &Price, noise| {
             let mut probe = Probe::default();
-            (0..20).find_map(|_| probe.due(workers, workers, price, 1.0, noise))
+            (0..20).find_map(|_| probe.due(workers, workers, price, Measured { noise, ..EXACT }))
         };
         assert_eq!([10, 1, 30].map(|workers| tried(workers, &PRICE, 0.02)), [Some(12), Some(2), Some(36)]);
         assert_eq!([10, 1, 30].map(|workers| tried(workers, &PRICE, 0.05)), [Some(13), Some(2), Some(39)]);
@@ -192,7 +199,7 @@ mod tests {
     fn short_intervals_are_no_reason_to_look_more_often() {
         let waits = |time| {
             let mut probe = Probe::default();
-            (1..100).find(|_| probe.due(10, 10, &PRICE, time, EXACT).is_some())
+            (1..100).find(|_| probe.due(10, 10, &PRICE, Measured { time, ..EXACT }).is_some())
         };
         assert_eq!([waits(1.0), waits(0.5)], [Some(6), Some(12)]);
         let mut probe = Probe::default();

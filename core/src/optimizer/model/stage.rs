@@ -5,7 +5,7 @@ use super::filter::{Filter, News, Side};
 use super::fit::{Bound, Fit};
 use super::joining::Lost;
 use super::losses::Losses;
-use super::probe::Probe;
+use super::probe::{Measured, Probe};
 use super::seen::Seen;
 use crate::optimizer::setting::whole;
 use crate::report::human_rate;
@@ -265,7 +265,8 @@ impl Stage {
         if self.bounded > 0.0 {
             return Next { workers, reason };
         }
-        match self.probe.due(self.ran.max(self.before), workers, price, self.time, fit.noise) {
+        let measured = Measured { time: self.time, noise: fit.noise };
+        match self.probe.due(self.ran.max(self.before), workers, price, measured) {
             Some(tried) => Next { workers: tried, reason: format!("{reason}; probing {tried} for capacity that grew unseen") },
             None => Next { workers, reason },
         }
