@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use edt::options::{Fsync, Overwrite, Symlinks};
 use edt::path::RelativePath;
@@ -326,4 +327,33 @@ fn a_root_that_is_a_file_is_all_there_is() {
     let mut buffer = [0; 7];
     store.open(&path("")).unwrap().read_at(0, &mut buffer).unwrap();
     assert_eq!(&buffer, b"content");
+}
+
+#[test]
+fn only_what_is_old_in_all_its_parts_is_abandoned() {
+    let directory = tempdir().unwrap();
+    let store = LocalStore::open(directory.path(), Symlinks::Keep);
+    let now = SystemTime::now();
+    let hour = Duration::from_hours(1);
+    let below = |name: &str| directory.path().join(".edt").join(name);
+    let age = |name: &str| fs::File::open(below(name)).unwrap().set_modified(now - 2 * hour).unwrap();
+    let abandoned = || {
+        let mut keys = store.abandoned("flight-", now - hour).unwrap();
+        keys.sort();
+        keys
+    };
+    assert_eq!(abandoned(), [""; 0]);
+    for key in ["flight-a", "flight-b", "other"] {
+        drop(store.journal(key).unwrap());
+    }
+    // One that begins at this moment: its journal is not there yet.
+    fs::create_dir(below("flight-c")).unwrap();
+    assert_eq!(abandoned(), [""; 0]);
+    for part in ["flight-a/journal", "flight-b", "other/journal", "other"] {
+        age(part);
+    }
+    assert_eq!(abandoned(), [""; 0]);
+    age("flight-a");
+    age("flight-c");
+    assert_eq!(abandoned(), ["flight-a", "flight-c"]);
 }

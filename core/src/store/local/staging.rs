@@ -214,15 +214,17 @@ pub(super) fn abandoned(root: &Place, prefix: &str, before: SystemTime) -> io::R
         keys => keys?,
     };
     let mut abandoned = Vec::new();
-    for found in keys {
-        let Some(key) = found?.name.to_str().map(str::to_owned).filter(|key| key.starts_with(prefix)) else { continue };
+    for directory in keys {
+        let directory = directory?;
+        let Some(key) = directory.name.to_str().map(str::to_owned).filter(|key| key.starts_with(prefix)) else { continue };
         // One that cannot be looked at is left alone.
-        let Ok(mut files) = root.entries(&below(&key)) else { continue };
+        let Ok(files) = root.entries(&below(&key)) else { continue };
         let is_old = |found: io::Result<Found>| {
             let modified = found.ok()?.facts.ok()?.modified_ns?;
             (super::facts::system_time(modified) < before).then_some(())
         };
-        if files.all(|found| is_old(found).is_some()) {
+        // In one that was just made nothing is yet.
+        if files.chain([Ok(directory)]).all(|found| is_old(found).is_some()) {
             abandoned.push(key);
         }
     }
