@@ -228,16 +228,6 @@ fn what_is_observed_is_what_was_applied_from_the_first_to_the_last_moment_of_the
 }
 
 #[test]
-fn what_new_streams_lose_before_an_interval_is_told_beside_it() {
-    let clock = Arc::new(ManualClock::new());
-    let (optimizer, seen) = Scripted::new(&[2, 6, 6, 4], refuse);
-    run(&mut SimulatedPlant::new(&clock, 60), optimizer, settings(), &*clock);
-    let lost = seen.lock().iter().map(|seen| (seen.loss, seen.loss_before.is_some_and(|lost| lost > 0.0))).collect::<Vec<_>>();
-    // The first streams, and when there were four more.
-    assert_eq!(lost, [true, false, true, false, false].map(|before| (Some(0.0), before)));
-}
-
-#[test]
 fn what_comes_before_the_first_bytes_is_no_part_of_an_observation() {
     let clock = Arc::new(ManualClock::new());
     let mut plant = SimulatedPlant::new(&clock, 30);

@@ -31,3 +31,13 @@ fn at_the_quick_pace_an_interval_waits_until_new_streams_have_repaired_their_los
     assert_eq!(ends(Pace::Usual, None), [1220; 4]);
     assert_eq!(ends(Pace::Quick, Some(Duration::from_millis(100))), [300, 220, 220, 220]);
 }
+
+#[test]
+fn what_new_streams_lose_before_an_interval_is_told_beside_it() {
+    let clock = Arc::new(ManualClock::new());
+    let (optimizer, seen) = Scripted::new(&[2, 6, 6, 4], refuse);
+    run(&mut SimulatedPlant::new(&clock, 60), optimizer, settings(), &*clock);
+    let lost = seen.lock().iter().map(|seen| (seen.loss, seen.loss_before.is_some_and(|lost| lost > 0.0))).collect::<Vec<_>>();
+    // The first streams, and when there were four more.
+    assert_eq!(lost, [true, false, true, false, false].map(|before| (Some(0.0), before)));
+}

@@ -237,18 +237,7 @@ mod tests {
         let mut network = Stage::new("streams");
         // Reading takes two thirds of the time of each of 19 streams, which fill a path of 1 GB/s.
         for (ran, rate) in [(4.0, 210e6), (12.0, 630e6), (19.0, 1e9), (24.0, 1e9), (19.0, 1e9)] {
-            let bound = Bound::Exact;
-            network.observe(&Seen {
-                ran,
-                working: ran,
-                rate,
-                loss: None,
-                loss_before: None,
-                bound,
-                lack: 0.0,
-                time: 1.0,
-                cpu_bound: false,
-            });
+            network.observe(&Seen::of(ran, rate));
         }
         let observation = observed((0.66, 0.33, 0.1), (50, 50));
         let mut apart = Apart::new(&mut network, Storage::Source, &observation, 1.0);

@@ -26,6 +26,13 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    /// A second in which all that ran worked, and nothing was lost.
+    #[cfg(test)]
+    pub(super) fn of(ran: f64, rate: f64) -> Self {
+        let (bound, working) = (Bound::Exact, ran);
+        Self { ran, working, rate, loss: None, loss_before: None, bound, lack: 0.0, time: 1.0, cpu_bound: false }
+    }
+
     /// The measurement, where there were `before` workers in the interval before. What new workers lacked is made up for by half, and in
     /// doubt; where workers have gone and the others still grow into their place, it is the least that these can move.
     pub(super) fn measured(&self, before: u16, grows: bool) -> Point {

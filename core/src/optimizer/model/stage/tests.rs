@@ -6,17 +6,7 @@ use crate::optimizer::model::fit::{Company, Point, first_noise};
 const PRICE: Price = Price { k: 1.02, loss_weight: 10.0, limit: 50 };
 
 fn see(stage: &mut Stage, ran: f64, rate: f64) {
-    stage.observe(&Seen {
-        ran,
-        working: ran,
-        rate,
-        loss: None,
-        loss_before: None,
-        bound: Bound::Exact,
-        lack: 0.0,
-        time: 1.0,
-        cpu_bound: false,
-    });
+    stage.observe(&Seen::of(ran, rate));
 }
 
 /// Ten streams of 80 Mbit/s fill it.
@@ -78,32 +68,12 @@ fn growth_over_a_long_path_is_not_in_vain_because_new_streams_are_slow() {
     let grown = |lack: f64| {
         let mut stage = Stage::new("streams");
         for (ran, rate) in [(4.0, 4e7), (12.0, 9.6e7)] {
-            stage.observe(&Seen {
-                ran,
-                working: ran,
-                rate,
-                loss: None,
-                loss_before: None,
-                bound: Bound::Exact,
-                lack,
-                time: 1.0,
-                cpu_bound: false,
-            });
+            stage.observe(&Seen { lack, ..Seen::of(ran, rate) });
         }
         stage.decide(&PRICE, None).workers
     };
     assert!(grown(0.3) > grown(0.0), "{} and {}", grown(0.3), grown(0.0));
-    let seen = Seen {
-        ran: 6.0,
-        working: 6.0,
-        rate: 1e8,
-        loss: None,
-        loss_before: None,
-        bound: Bound::Exact,
-        lack: 0.3,
-        time: 1.0,
-        cpu_bound: false,
-    };
+    let seen = Seen { lack: 0.3, ..Seen::of(6.0, 1e8) };
     let (same, grown) = (seen.measured(6, false), seen.measured(3, false));
     assert!(same.doubt < 1e-12 && grown.doubt > 0.05 && grown.rate > same.rate);
     assert!(seen.measured(0, false).doubt.is_finite() && Seen { ran: 0.0, ..seen }.measured(0, false).doubt.is_finite());
@@ -178,17 +148,7 @@ fn where_the_first_workers_lose_much_half_of_them_tell_whether_they_are_too_many
         let mut stage = Stage::new("streams");
         for &(ran, rate) in seen {
             let loss = Some(loss);
-            stage.observe(&Seen {
-                ran,
-                working: ran,
-                rate,
-                loss,
-                loss_before: None,
-                bound: Bound::Exact,
-                lack: 0.0,
-                time: 1.0,
-                cpu_bound: false,
-            });
+            stage.observe(&Seen { loss, ..Seen::of(ran, rate) });
         }
         stage.decide(&PRICE, None).workers
     };
@@ -204,17 +164,7 @@ fn where_the_first_workers_lose_much_half_of_them_tell_whether_they_are_too_many
 #[test]
 fn where_processors_are_busy_there_are_no_more_workers_and_half_of_the_first_ones_tell_whether_fewer_do() {
     let decide = |stage: &mut Stage, ran: f64, rate: f64, cpu_bound: bool| {
-        stage.observe(&Seen {
-            ran,
-            working: ran,
-            rate,
-            loss: None,
-            loss_before: None,
-            bound: Bound::Exact,
-            lack: 0.0,
-            time: 1.0,
-            cpu_bound,
-        });
+        stage.observe(&Seen { cpu_bound, ..Seen::of(ran, rate) });
         stage.decide(&PRICE, None)
     };
     for (rate, next) in [(1.4e9, 1..=4), (0.7e9, 7..=8)] {
@@ -239,17 +189,7 @@ fn what_is_lost_while_streams_join_is_no_law_and_what_many_lose_for_long_is() {
         let mut stage = settled();
         for &(ran, loss) in losses {
             let (rate, bound) = (1e8, Bound::Exact);
-            stage.observe(&Seen {
-                ran,
-                working: ran,
-                rate,
-                loss: Some(loss),
-                loss_before: None,
-                bound,
-                lack: 0.0,
-                time,
-                cpu_bound: false,
-            });
+            stage.observe(&Seen { loss: Some(loss), bound, time, ..Seen::of(ran, rate) });
         }
         stage.losses.law(|workers| workers / 10.0).caused(1.4)
     };
@@ -264,17 +204,7 @@ fn what_is_lost_while_streams_join_is_no_law_and_what_many_lose_for_long_is() {
 fn a_stage_that_only_waited_gets_fewer_workers() {
     let mut stage = Stage::new("writers");
     let (ran, bound) = (20.0, Bound::AtLeast);
-    stage.observe(&Seen {
-        ran,
-        working: ran,
-        rate: 1e8,
-        loss: None,
-        loss_before: None,
-        bound,
-        lack: 0.0,
-        time: 1.0,
-        cpu_bound: false,
-    });
+    stage.observe(&Seen { bound, ..Seen::of(ran, 1e8) });
     assert_eq!(stage.decide(&PRICE, Some(1e8)).workers, 16);
     assert_eq!(stage.capability(&PRICE), None);
 }
@@ -290,18 +220,7 @@ fn a_stage_that_works_for_a_part_of_the_time_needs_a_part_of_the_workers() {
 fn where_new_streams_lost_much_before_the_interval_there_are_twice_as_many_at_most() {
     let grown = |loss_before: f64| {
         let mut stage = Stage::new("streams");
-        let (ran, bound, loss_before) = (4.0, Bound::Exact, Some(loss_before));
-        stage.observe(&Seen {
-            ran,
-            working: ran,
-            rate: 4e7,
-            loss: Some(0.0),
-            loss_before,
-            bound,
-            lack: 0.0,
-            time: 0.5,
-            cpu_bound: false,
-        });
+        stage.observe(&Seen { loss: Some(0.0), loss_before: Some(loss_before), time: 0.5, ..Seen::of(4.0, 4e7) });
         stage.decide(&PRICE, None).workers
     };
     assert!(grown(0.0) > 8 && grown(0.2) == 8, "{} {}", grown(0.0), grown(0.2));
