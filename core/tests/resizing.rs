@@ -33,7 +33,8 @@ impl Jumpy {
         let parallelism = if self.below(3) == 1 { 1 } else { u16::MAX };
         let pipelining = if self.below(3) == 1 { 2 } else { u16::MAX };
         let shares = if self.below(2) == 1 { vec![] } else { [8, 18].map(|exponent| self.share(exponent)).to_vec() };
-        Decision { concurrency, parallelism, pipelining, shares, reason: "jumping".to_owned() }
+        let pacing = [None, Some(1 << 20), Some(1 << 30)][usize::from(self.below(3)) - 1];
+        Decision { concurrency, parallelism, pipelining, shares, pacing, reason: "jumping".to_owned() }
     }
 
     fn share(&mut self, exponent: u8) -> SizeShare {

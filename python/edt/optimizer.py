@@ -17,6 +17,9 @@ U = TypeVar("U")
 # The core's number for "no limit", which is None here.
 _NO_LIMIT = 65535
 
+# More bytes per second than that are no pacing.
+_NO_PACING = 2**64 - 1
+
 # A size has so many bits, and the exponents of sizes are below that.
 _EXPONENTS = 64
 
@@ -72,6 +75,11 @@ class Decision:
 
     Empty, as with most optimizers: each stream takes what is next. What was listed of each size is in
     `Observation.listed`. A share without work leaves its streams to the others.
+    """
+    pacing: int | None = None
+    """Most bytes per second at which the system sends each stream, without bursts.
+
+    `None`, as with most optimizers: as fast as TCP finds right. Only Linux paces; elsewhere it says nothing.
     """
 
     @classmethod
@@ -233,6 +241,7 @@ def decision_of(data: dict[str, Any]) -> Decision:
         data["reason"],
         # The core leaves them out where there are none.
         tuple(_share_of(each) for each in data.get("shares", ())),
+        data.get("pacing"),
     )
 
 
@@ -284,6 +293,7 @@ def _decision_json(decision: Decision) -> str:
             "parallelism": _count(decision.parallelism),
             "pipelining": _count(decision.pipelining),
             "shares": _shares_json(decision.shares),
+            "pacing": _pacing_json(decision.pacing),
             "reason": str(decision.reason),
         }
     )
@@ -307,6 +317,15 @@ def _exponent(share: SizeShare) -> int:
     if not 0 <= exponent < _EXPONENTS:
         raise ValueError(f"the exponent of a share is from 0 to {_EXPONENTS - 1}, and not {exponent}")
     return exponent
+
+
+def _pacing_json(pacing: int | None) -> int | None:
+    if pacing is None:
+        return None
+    rate = index(pacing)
+    if rate < 1:
+        raise ValueError(f"the pacing of a decision is at least 1 byte per second, or `None`, and not {rate}")
+    return min(rate, _NO_PACING)
 
 
 def _count(value: int | None) -> int:

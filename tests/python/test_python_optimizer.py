@@ -71,6 +71,22 @@ class Dividing:
         return edt.Decision(edt.PerStage.all(4), reason="as ever", shares=self.shares)
 
 
+class Paced:
+    """Has two streams all the time, of so many bytes per second each."""
+
+    def __init__(self, pacing: int | None) -> None:
+        self.decision = edt.Decision(edt.PerStage.all(2), pacing=pacing)
+        self.observations: list[edt.Observation] = []
+
+    def start(self, policy: edt.Policy) -> edt.Decision:
+        del policy
+        return self.decision
+
+    def decide(self, observation: edt.Observation) -> edt.Decision:
+        self.observations.append(observation)
+        return self.decision
+
+
 class Failing:
     """Fails at its first decision."""
 
@@ -168,6 +184,26 @@ def test_streams_are_divided_among_files_of_different_sizes(tmp_path: Path, serv
     assert report.decisions[0].decision.shares == ()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not pace")
+@pytest.mark.parametrize("upwards", [True, False], ids=["upload", "download"])
+def test_streams_are_sent_no_faster_than_a_decision_says(
+    tmp_path: Path, served: tuple[edt.Server, Path], *, upwards: bool
+) -> None:
+    server, root = served
+    here, there = tmp_path / "here", root / "there"
+    content = os.urandom(12_000_000)
+    (here if upwards else there).write_bytes(content)
+    ends = (here, f"{server.url}there") if upwards else (f"{server.url}there", here)
+    paced = Paced(2_000_000)
+    report = edt.copy(*ends, optimizer=paced, interval=0.3, chunk_size="1MiB")
+    assert here.read_bytes() == there.read_bytes() == content
+    assert {observation.applied.pacing for observation in paced.observations} == {2_000_000}
+    assert report.decisions[0].decision.pacing == 2_000_000
+    rates = [observation.throughput.network for observation in paced.observations]
+    assert len(rates) >= 3
+    assert max(rates[1:]) < 5_500_000, rates
+
+
 def test_an_exception_ends_the_tuning_and_not_the_data(tree: Path, target: Path) -> None:
     with pytest.warns(RuntimeWarning, match="(?s)`Failing` failed.*Traceback.*nothing is left of fair"):
         report = copy(tree, target, Failing())
@@ -196,6 +232,7 @@ def divided(*shares: object) -> edt.Decision:
         (divided(edt.SizeShare(3, -2)), "no negative numbers"),
         (divided(edt.SizeShare(3, 1), edt.SizeShare(3, 2)), "begin at files of the same size"),
         (divided((3, 1)), "`edt.SizeShare`, which"),
+        (edt.Decision(edt.PerStage.all(2), pacing=0), "at least 1 byte per second"),
     ],
 )
 def test_an_answer_that_is_no_decision_is_explained(tree: Path, target: Path, answer: object, message: str) -> None:

@@ -7,7 +7,9 @@ use parking_lot::Mutex;
 
 use crate::buffer::SlabPool;
 use crate::error::{Error, ErrorKind, Result};
-use crate::link::{Breaker, Control, Dialer, Frame, FrameSink, FrameSource, IncomingStream, SendMessage, StreamEnd, TcpGauge};
+use crate::link::{
+    Breaker, Control, Dialer, Frame, FrameSink, FrameSource, IncomingStream, Pacer, SendMessage, StreamEnd, TcpGauge,
+};
 use crate::protocol::frame::{FrameHeader, FrameKind};
 use crate::protocol::message::{Message, SendOptions};
 
@@ -138,6 +140,10 @@ struct Sink {
 
 impl FrameSink for Sink {
     fn configure(&self, _: &SendOptions) {}
+
+    fn pacer(&self) -> Option<Pacer> {
+        None
+    }
 
     fn send(&mut self, mut frame: Frame) -> Result<u32> {
         let sequence = self.sequence;

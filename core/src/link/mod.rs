@@ -33,8 +33,11 @@ pub trait FrameSink: Send {
     /// Sends [`crate::protocol::frame::FrameKind::Finish`] and everything still buffered, and ends the stream.
     fn finish(&mut self) -> Result<()>;
 
-    /// Lets the system send this stream as the options say, as far as it can: in no bursts beyond `limit_rate`, with their congestion control.
+    /// Lets the system send this stream with the congestion control of the options, as far as it can.
     fn configure(&self, options: &SendOptions);
+
+    /// A handle by which another thread tells how fast the system sends this stream at most; `None` if it is no TCP stream.
+    fn pacer(&self) -> Option<Pacer>;
 
     /// Whether `send` does the work of the receiver, which counts the time that it takes: it waits for no network and no other thread.
     fn is_direct(&self) -> bool;
@@ -65,6 +68,9 @@ pub trait FrameSource: Send {
 
 /// Reads the cumulative counters of a stream; `None` where the system does not tell, or if the stream is no more.
 pub type TcpGauge = std::sync::Arc<dyn Fn() -> Option<TcpMeters> + Send + Sync>;
+
+/// Limits the bytes per second at which the system sends a stream, as far as it can, without bursts; `u64::MAX` for no limit.
+pub type Pacer = std::sync::Arc<dyn Fn(u64) + Send + Sync>;
 
 /// Ends a blocked stream operation from another thread; may be called any number of times.
 pub type Breaker = std::sync::Arc<dyn Fn() + Send + Sync>;

@@ -103,17 +103,10 @@ fn user_timeout(purpose: Use) -> Duration {
     }
 }
 
-/// Limits what a socket sends to so many bytes per second, by the pacing of Linux' own TCP. Elsewhere it does nothing.
-pub(super) fn pace(socket: &TcpStream, rate: f64) -> io::Result<()> {
+/// Limits what a socket sends to so many bytes per second, `u64::MAX` for no limit, by the pacing of Linux' own TCP. Elsewhere it does nothing.
+pub(super) fn pace(socket: &TcpStream, rate: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
-    {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a float cast saturates, and the rate is at least 1"
-        )]
-        return set_option(socket, libc::SO_MAX_PACING_RATE, rate.max(1.0) as u64);
-    }
+    return set_option(socket, libc::SO_MAX_PACING_RATE, rate.max(1));
     #[cfg(not(target_os = "linux"))]
     {
         let _ = (socket, rate);
@@ -216,7 +209,7 @@ mod tests {
         assert_eq!(SockRef::from(&socket).tcp_notsent_lowat().unwrap(), UNSENT);
         #[cfg(target_os = "linux")]
         assert!(SockRef::from(&socket).recv_buffer_size().unwrap() >= FIRST_WINDOW);
-        pace(&socket, 5e6).unwrap();
+        pace(&socket, 5_000_000).unwrap();
         #[cfg(target_os = "linux")]
         assert!(set_congestion(&socket, "reno").is_ok());
         assert_eq!(check_congestion("no such control").unwrap_err().kind(), ErrorKind::InvalidInput);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::buffer::{Slab, SlabPool};
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::connection::Connection;
-use crate::link::{Breaker, Frame, FrameSink, FrameSource, TcpGauge, socket};
+use crate::link::{Breaker, Frame, FrameSink, FrameSource, Pacer, TcpGauge, socket};
 use crate::metrics::tcp_info;
 use crate::protocol::frame::{FrameHeader, FrameKind, HEADER_LENGTH, crc32c};
 use crate::protocol::message::{SendOptions, TcpMeters};
@@ -88,11 +88,16 @@ impl FrameSink for Sink {
     }
 
     fn configure(&self, options: &SendOptions) {
-        let socket = &self.0.connection.socket;
-        // The limit of the whole transfer is kept without pacing, only less smoothly.
-        let _ = options.limit_rate.map(|rate| socket::pace(socket, rate));
         // Whether the system has it was checked at the start; a route may still insist on another.
-        let _ = options.congestion.as_ref().map(|name| socket::set_congestion(socket, name));
+        let _ = options.congestion.as_ref().map(|name| socket::set_congestion(&self.0.connection.socket, name));
+    }
+
+    fn pacer(&self) -> Option<Pacer> {
+        let socket = Arc::downgrade(&self.0.connection.socket);
+        Some(Arc::new(move |rate| {
+            // A stream that cannot be paced is only less smooth.
+            let _ = socket.upgrade().map(|socket| socket::pace(&socket, rate));
+        }))
     }
 
     fn is_direct(&self) -> bool {

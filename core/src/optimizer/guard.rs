@@ -76,6 +76,7 @@ impl Guard {
             parallelism: positive(decision.parallelism, self.last.parallelism),
             pipelining: positive(decision.pipelining, self.last.pipelining),
             shares: decision.shares,
+            pacing: decision.pacing,
             reason,
         }
     }

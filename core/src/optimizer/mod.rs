@@ -127,6 +127,9 @@ pub struct Decision {
     /// How streams are divided among files of different sizes, smallest first. Empty, as with most optimizers: each takes what is next.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<SizeShare>,
+    /// Most bytes per second at which the system sends each stream, without bursts; `None`, as with most optimizers: as fast as TCP finds right.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pacing: Option<u64>,
     /// Why, for people.
     pub reason: String,
 }
@@ -135,7 +138,7 @@ impl Decision {
     /// The same concurrency for all stages, without limits on parallelism and pipelining.
     pub fn uniform(concurrency: u16, reason: impl Into<String>) -> Self {
         let (concurrency, reason) = (PerStage::all(concurrency), reason.into());
-        Self { concurrency, parallelism: u16::MAX, pipelining: u16::MAX, shares: Vec::new(), reason }
+        Self { concurrency, parallelism: u16::MAX, pipelining: u16::MAX, shares: Vec::new(), pacing: None, reason }
     }
 }
 

@@ -111,7 +111,7 @@ impl Optimizer for ProMc {
         let reason = format!("channels: {}; parallelism {parallelism}, pipelining {pipelining}", told.join(", "));
         let concurrency = policy.limit.map(|limit| streams.clamp(1, limit.max(1)));
         let of_sizes = if shares.len() > 1 { shares.iter().map(Share::of_sizes).collect() } else { Vec::new() };
-        Ok(Decision { concurrency, parallelism, pipelining, shares: of_sizes, reason })
+        Ok(Decision { concurrency, parallelism, pipelining, shares: of_sizes, pacing: None, reason })
     }
 }
 

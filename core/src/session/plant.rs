@@ -82,6 +82,7 @@ impl Plant for CallerPlant<'_> {
             pipelining: Some(if self.caller.remote.is_none() { decision.pipelining.max(1) } else { decision.pipelining }),
             limit_rate: self.member.rate(),
             shares: Some(decision.shares.iter().map(|share| (share.exponent, share.streams, share.parallelism)).collect()),
+            pacing: Some(decision.pacing.unwrap_or(0)),
         };
         self.hold();
         for (half, _) in &self.caller.halves {

@@ -219,6 +219,7 @@ fn meter_messages() -> Vec<(&'static str, Message)> {
     vec![
         ("meters", Message::Meters(meters.clone())),
         ("tune", Message::Tune(tune())),
+        ("tune-pacing", Message::Tune(Tune { pacing: Some(1_250_000), ..Tune::default() })),
         ("tune-shares", Message::Tune(Tune { shares: Some(vec![(0, 1, u16::MAX), (20, 300, 4)]), ..Tune::default() })),
         ("meters-listed", Message::Meters(Meters { listed: Some(listed), ..meters.clone() })),
         ("meters-host-rate", Message::Meters(Meters { host_rate, ..meters })),

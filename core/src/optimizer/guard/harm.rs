@@ -189,7 +189,9 @@ impl Harm {
         let applied = &observation.applied;
         match &mut self.best {
             // Measured again, the best setting is worth the mean of what it showed: a lucky interval does not stand for long.
-            Some(best) if best.decision.concurrency == applied.concurrency => best.utility = f64::midpoint(best.utility, steady),
+            Some(best) if best.decision.concurrency == applied.concurrency => {
+                *best = Best { decision: applied.clone(), utility: f64::midpoint(best.utility, steady) };
+            }
             Some(best) if steady < best.utility => {}
             _ => self.best = Some(Best { decision: applied.clone(), utility: steady }),
         }

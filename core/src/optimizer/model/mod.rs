@@ -16,7 +16,7 @@ use super::pace::New;
 use super::setting::whole;
 use super::{Decision, Observation, Optimizer, Pace, PerStage, Policy, Setup, pace, utility};
 use crate::error::Result;
-use crate::report::human_count;
+use crate::report::{human_count, human_rate};
 
 mod apart;
 mod choose;
@@ -25,6 +25,7 @@ mod filter;
 mod fit;
 mod joining;
 mod losses;
+mod pacing;
 mod probe;
 mod seen;
 mod stage;
@@ -36,6 +37,7 @@ mod tests;
 use apart::{Apart, limiting};
 use choose::Price;
 use fit::Bound;
+use pacing::{Found, Pacing, Sent};
 use seen::Seen;
 pub(super) use stage::LOSSY;
 use stage::Stage;
@@ -58,6 +60,7 @@ pub struct Model {
     first: u16,
     network: Stage,
     apart: Option<Apart>,
+    pacing: Pacing,
     /// Intervals in a row in which storage limited.
     strained: u32,
     /// Intervals, of a second or more, until the stages may be parted, and how many there will be after the next attempt in vain.
@@ -79,6 +82,7 @@ impl Model {
             first: setup.streams.max(1),
             network: Stage::new("streams"),
             apart: None,
+            pacing: Pacing::default(),
             strained: 0,
             wait: 0.0,
             again: WAIT,
@@ -97,7 +101,9 @@ impl Model {
             network: within(concurrency.network, limit.network),
             write: within(concurrency.write, limit.write),
         };
-        Decision { concurrency: self.last, ..Decision::uniform(1, reason) }
+        let pacing = self.pacing.rate();
+        let reason = pacing.map_or(reason.clone(), |rate| format!("{reason}, each paced at {}", human_rate(rate as f64)));
+        Decision { concurrency: self.last, pacing, ..Decision::uniform(1, reason) }
     }
 
     /// One number of workers for all stages: streams that also read and write.
@@ -107,13 +113,24 @@ impl Model {
         let rate = utility::arrived(observation);
         self.trip = observation.rtt.into_iter().chain(self.trip).min();
         let time = pace::weight(observation.interval);
+        let ran = observation.applied.concurrency.network;
+        let found =
+            self.pacing.observe(&Sent { streams: ran, rate, loss: observation.loss, pacing: observation.applied.pacing, time });
+        match found {
+            Found::Usual | Found::OwnRate => {}
+            Found::Calm => self.network.lose_no_more(),
+            Found::Nothing => {
+                return self.answer(PerStage::all(ran), policy, format!("staying at {}", human_count(u64::from(ran), "stream")));
+            }
+        }
         self.network.observe(&Seen {
             ran: workers,
             working: workers,
             rate,
-            loss: observation.loss,
+            // Streams that were sent too fast lost it, however many they are.
+            loss: observation.loss.filter(|_| found != Found::OwnRate),
             loss_before: observation.loss_before,
-            bound: Bound::Exact,
+            bound: if self.pacing.hides() { Bound::AtLeast } else { Bound::Exact },
             lack: unfound(observation, self.waited(observation.interval)),
             time,
             cpu_bound: observation.cpu_bound,
@@ -128,12 +145,14 @@ impl Model {
             return self.apart(observation);
         }
         let next = self.network.decide(&Price::of(policy, policy.limit.network), None);
-        let ran = observation.applied.concurrency.network;
         if next.workers < ran && is_ending(observation) {
             let reason = format!("{} ({ran} to the end, which is near)", next.reason);
             return self.answer(PerStage::all(ran), policy, reason);
         }
-        self.answer(PerStage::all(next.workers), policy, next.reason)
+        match self.pacing.decide(next.workers, self.network.is_probing()) {
+            None => self.answer(PerStage::all(next.workers), policy, next.reason),
+            Some(trial) => self.answer(PerStage::all(ran), policy, format!("{} ({ran} until then: {trial})", next.reason)),
+        }
     }
 
     /// How long the control loop has waited for new streams to find their rate before an interval of this length.

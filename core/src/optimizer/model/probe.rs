@@ -76,6 +76,11 @@ impl Default for Probe {
 }
 
 impl Probe {
+    /// Whether a probe goes on.
+    pub(super) fn is_going_on(&self) -> bool {
+        self.from.is_some()
+    }
+
     /// Ends the probe that goes on, if any; answers from how many workers it began.
     pub(super) fn end(&mut self) -> Option<u16> {
         let from = self.from.take();

@@ -28,7 +28,7 @@ pub(in crate::optimizer) const LOSSY: f64 = 0.01;
 const BOUNDED: f64 = 10.0;
 
 /// The lost share from which on that is much: as much as half of what the path brings is worth.
-const MUCH: f64 = 0.05;
+pub(super) const MUCH: f64 = 0.05;
 
 /// The part of proportional growth that a probe has to bring to be followed.
 const ENOUGH_GAIN: f64 = 0.5;
@@ -90,6 +90,8 @@ pub(super) struct Stage {
     cpu_bound: bool,
     bounded: f64,
     news: News,
+    /// Whether pacing has just ended what was lost.
+    calmed: bool,
     /// Where the probe began that was measured last, and where one began whose find is measured again.
     probed: Option<u16>,
     pending: Option<u16>,
@@ -117,6 +119,7 @@ impl Stage {
             cpu_bound: false,
             bounded: 0.0,
             news: News::Expected,
+            calmed: false,
             probed: None,
             pending: None,
             achieved: 1.0,
@@ -131,6 +134,16 @@ impl Stage {
     /// The same with workers that are all new, as after a connection was lost.
     pub(super) fn begin_anew(&mut self) {
         (self.ran, self.growing) = (0, 0);
+    }
+
+    /// What was lost until now says nothing any more.
+    pub(super) fn lose_no_more(&mut self) {
+        (self.losses, self.calmed) = (Losses::default(), true);
+    }
+
+    /// Whether the last decision is a look upwards.
+    pub(super) fn is_probing(&self) -> bool {
+        self.probe.is_going_on()
     }
 
     /// Whether all of its workers are new.
@@ -245,7 +258,7 @@ impl Stage {
             // As many as have moved more may come back.
             _ if self.bounded > 0.0 => whole(self.filter.most_ever()).max(self.ran),
             News::Changed => whole((CHANGED_BOUND * f64::from(self.ran)).ceil()),
-            _ if lossy || self.lost_before > LOSSY => self.ran.saturating_mul(LOSSY_BOUND),
+            _ if std::mem::take(&mut self.calmed) || lossy || self.lost_before > LOSSY => self.ran.saturating_mul(LOSSY_BOUND),
             _ => self.ran.saturating_mul(BOUND),
         };
         let telling = (lossy || self.cpu_bound) && enough.is_none();

@@ -159,7 +159,8 @@ impl Transfer {
         let streams = f64::from(self.streams());
         let before = std::mem::replace(&mut self.before, streams);
         let missing = path.lost_by_new(before == 0.0) * (streams - before).max(0.0);
-        let (rate, loss) = path.moves(interval, streams - missing, others);
+        let paced = self.next.pacing.map_or(path.stream, |pacing| path.stream.min(pacing as f64));
+        let (rate, loss) = Path { stream: paced, ..path.clone() }.moves(interval, streams - missing, others);
         let rate = if streams > before { rate } else { rate.min(path.regrowth * self.each * streams) };
         self.each = rate / streams;
         let wild = if self.random.uniform() < path.outliers { 0.5 } else { 1.0 };

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::buffer::SLAB_SIZE;
 use crate::error::{Error, ErrorKind, Result};
-use crate::link::{Breaker, Frame, FrameSink, TcpGauge};
+use crate::link::{Breaker, Frame, FrameSink, Pacer, TcpGauge};
 use crate::pipeline::receiver::stream::Intake;
 use crate::pipeline::receiver::{Receiver, Shared};
 use crate::protocol::message::SendOptions;
@@ -39,6 +39,10 @@ impl Receiver {
 
 impl FrameSink for Direct {
     fn configure(&self, _: &SendOptions) {}
+
+    fn pacer(&self) -> Option<Pacer> {
+        None
+    }
 
     /// An error says that the frame was not taken, or not all of it: its stream is lost.
     fn send(&mut self, mut frame: Frame) -> Result<u32> {

@@ -3,6 +3,7 @@
 mod chunk;
 pub(crate) mod feed;
 pub(crate) mod outstanding;
+mod pacing;
 mod pending;
 pub(crate) mod queue;
 mod read;
@@ -29,6 +30,7 @@ use crate::pipeline::pool::{Turn, WorkerPool};
 use crate::pipeline::sender::chunk::Pace;
 use crate::pipeline::sender::feed::{Feed, Known};
 use crate::pipeline::sender::outstanding::Outstanding;
+use crate::pipeline::sender::pacing::Pacing;
 use crate::pipeline::sender::pending::PendingItems;
 use crate::pipeline::sender::queue::{Next, Queue, Unit, Worker, least_share};
 use crate::pipeline::sender::read::{Tagged, UnitReader};
@@ -105,6 +107,7 @@ pub(crate) struct Shared {
     read: Arc<StageMeter>,
     network: Arc<StageMeter>,
     tcp: TcpCounters,
+    pacing: Pacing,
     /// The files to be sent that were listed so far.
     sizes: Mutex<Listed>,
     begun: Instant,
@@ -120,6 +123,7 @@ impl Sender {
             blake3: parts.options.digest == 1,
             least_share: least_share(&parts.store.capabilities()),
             limiter: Limiter::new(parts.options.limit_rate),
+            pacing: Pacing::new(parts.options.limit_rate),
             store: parts.store,
             options: parts.options,
             files: parts.files,
@@ -245,6 +249,9 @@ impl Sender {
         }
         if let Some(rate) = tune.limit_rate {
             shared.limiter.limit(rate, Instant::now());
+        }
+        if let Some(rate) = tune.pacing {
+            shared.pacing.set(rate);
         }
         if let Some(read) = tune.read {
             let fused = read == shared.streams.target();

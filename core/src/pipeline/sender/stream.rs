@@ -39,6 +39,7 @@ pub(crate) fn run(shared: &Shared, number: u16, sink: Box<dyn FrameSink>) -> Res
         leaving: false,
     };
     stream.sink.configure(&shared.options);
+    shared.pacing.opened(number, stream.sink.pacer());
     shared.tcp.opened(number, stream.sink.tcp());
     let outcome = stream.serve();
     if let Some(reading) = stream.reading.take() {
@@ -49,6 +50,7 @@ pub(crate) fn run(shared: &Shared, number: u16, sink: Box<dyn FrameSink>) -> Res
         stream.drain();
     }
     shared.tcp.ended(number);
+    shared.pacing.ended(number);
     if outcome.is_err() {
         shared.requeue(number);
     }

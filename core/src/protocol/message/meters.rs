@@ -134,4 +134,7 @@ pub struct Tune {
     /// they are not divided.
     #[n(6)]
     pub shares: Option<Vec<(u8, u16, u16)>>,
+    /// For a sender: most bytes per second of each of its streams, which it sends without bursts; 0 for none.
+    #[n(7)]
+    pub pacing: Option<u64>,
 }

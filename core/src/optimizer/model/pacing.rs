@@ -1,0 +1,395 @@
+//! How fast the system sends each stream at most: where queues are short, streams lose nothing if they are sent only as fast as they get
+//! through, and new ones do not push the others aside.
+//!
+//! A trial begins with what each stream carried while much was lost. It is right if half of that is lost at most and nearly as much gets
+//! through. Higher rates are tried now and then, as for streams. Whether each stream has a rate of its own, or all share one, tells what
+//! more of them carry, or fewer: only where they share, fewer are sent faster.
+
+use super::stage::{LOSSY, MUCH};
+
+/// The part of what they carried at which streams are paced; of the loss, and of that rate, which a trial leaves where it is right.
+const SLOWER: f64 = 0.98;
+const LEFT: f64 = 0.5;
+const KEPT: f64 = 0.9;
+
+/// The lost share from which on what was lost without pacing says nothing with it.
+const OTHER: f64 = 0.02;
+
+/// The part of their pacing from which on streams are held back by it.
+const CARRIED: f64 = 0.9;
+
+/// What they go down by where they still lose.
+const LOWER: f64 = 0.97;
+
+/// Growth of the streams that tells whether each has a rate of its own, and the most that each loses with it then, as a power of the growth: all
+/// of it is lost where they share one rate.
+const TELLING: f64 = 1.2;
+const SHARED: f64 = 0.4;
+
+/// How much faster fewer of them are sent at least where they share it.
+const FASTER: f64 = 1.05;
+
+/// Seconds before pacing is tried again where it was in vain, at first and at most; each further time doubles them.
+const AGAIN: (f64, f64) = (8.0, 240.0);
+
+/// Seconds of pacing without loss before a higher rate is tried, at first and at most: each one in vain doubles them.
+const QUIET: (f64, f64) = (2.0, 32.0);
+
+/// What a trial multiplies the rate by, at first and at most: each further success squares it.
+const STEP: (f64, f64) = (1.05, 2.0);
+
+/// What was sent in an interval.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Sent {
+    pub(super) streams: u16,
+    /// Bytes per second of all streams.
+    pub(super) rate: f64,
+    /// Lost share, where the system tells.
+    pub(super) loss: Option<f64>,
+    /// Most bytes per second of each stream that was in effect.
+    pub(super) pacing: Option<u64>,
+    /// What the interval counts for where time has to pass, 0 to 1.
+    pub(super) time: f64,
+}
+
+/// What an interval says of the number of streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// As much as any.
+    Usual,
+    /// Also that much was lost until now, and is no more.
+    Calm,
+    /// That each has a rate of its own, beyond which it lost what was lost.
+    OwnRate,
+    /// Nothing: it was a trial of a pacing that is not right.
+    Nothing,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+enum State {
+    /// As fast as TCP finds right.
+    #[default]
+    Free,
+    /// So many bytes per second are tried, where this share was lost.
+    Trying { rate: f64, lost: f64 },
+    /// So many lose little.
+    Paced { rate: f64 },
+    /// More are tried than lose little.
+    Raising { rate: f64, from: f64 },
+}
+
+/// The pacing of streams.
+#[derive(Debug, Clone)]
+pub(super) struct Pacing {
+    state: State,
+    last: Sent,
+    /// Whether there were as many streams in the interval before, or none.
+    steady: bool,
+    first: bool,
+    /// The fewest streams that had this rate; whether more of them carried as much each, and whether fewer were seen to carry no more.
+    fewest: u16,
+    own: bool,
+    sure: bool,
+    /// The rate before fewer streams were sent faster, and how many these are.
+    slower: Option<(f64, u16)>,
+    /// Seconds until a trial, and after the next one in vain.
+    wait: f64,
+    again: f64,
+    /// Seconds of pacing that held streams back, after which a higher rate is tried, and what that multiplies it by.
+    quiet: f64,
+    gap: f64,
+    step: f64,
+}
+
+impl Default for Pacing {
+    fn default() -> Self {
+        Self {
+            state: State::Free,
+            last: Sent::default(),
+            steady: false,
+            first: true,
+            fewest: 0,
+            own: false,
+            sure: false,
+            slower: None,
+            wait: 0.0,
+            again: AGAIN.0,
+            quiet: 0.0,
+            gap: QUIET.0,
+            step: STEP.0,
+        }
+    }
+}
+
+impl Sent {
+    fn each(&self) -> f64 {
+        self.rate / f64::from(self.streams.max(1))
+    }
+
+    fn lost(&self) -> f64 {
+        self.loss.unwrap_or(0.0)
+    }
+}
+
+impl Pacing {
+    /// Most bytes per second of each stream; `None` for no limit.
+    pub(super) fn rate(&self) -> Option<u64> {
+        match self.state {
+            State::Free => None,
+            State::Trying { rate, .. } | State::Paced { rate } | State::Raising { rate, .. } => Some(bytes(rate)),
+        }
+    }
+
+    /// Takes what was sent since the last decision.
+    pub(super) fn observe(&mut self, sent: &Sent) -> Found {
+        let before = std::mem::replace(&mut self.last, *sent);
+        (self.steady, self.first) = (before.streams == sent.streams, before.streams == 0);
+        self.wait -= sent.time;
+        if sent.pacing != self.rate() {
+            self.overruled(sent.pacing);
+        }
+        match self.state {
+            State::Free => Found::Usual,
+            State::Trying { rate, lost } => self.tried(rate, lost),
+            State::Paced { rate } => self.paced(rate),
+            State::Raising { rate, from } => self.raised(rate, from),
+        }
+    }
+
+    /// Somebody else decided.
+    fn overruled(&mut self, pacing: Option<u64>) {
+        self.state = pacing.map_or(State::Free, |rate| State::Paced { rate: rate as f64 });
+        self.begin_anew();
+    }
+
+    /// Nothing is known of a rate but that so many streams have it.
+    fn begin_anew(&mut self) {
+        (self.fewest, self.own, self.sure, self.slower) = (self.last.streams, false, false, None);
+    }
+
+    fn tried(&mut self, rate: f64, lost: f64) -> Found {
+        let less = self.last.loss.is_some_and(|loss| loss < LEFT * lost);
+        if !less || self.last.each() < KEPT * rate {
+            (self.state, self.wait, self.again) = (State::Free, self.again, (2.0 * self.again).min(AGAIN.1));
+            return Found::Nothing;
+        }
+        self.state = State::Paced { rate };
+        self.begin_anew();
+        (self.quiet, self.gap, self.step) = (self.last.time, QUIET.0, STEP.0);
+        if lost > OTHER { Found::Calm } else { Found::Usual }
+    }
+
+    fn paced(&mut self, rate: f64) -> Found {
+        let sent = self.last;
+        let growth = f64::from(sent.streams) / f64::from(self.fewest.max(1));
+        self.own |= growth >= TELLING && sent.each() > rate * growth.powf(-SHARED);
+        if let Some((slower, _)) = self.slower.take_if(|(_, streams)| sent.streams <= *streams) {
+            self.own = !self.is_held_back(rate) || sent.lost() > LOSSY;
+            self.sure = self.own;
+            if self.own {
+                self.state = State::Paced { rate: slower };
+                return Found::OwnRate;
+            }
+        } else if self.is_held_back(rate) {
+            // What a trial has put into the queues is still lost right after it.
+            let lower = sent.lost() > LOSSY && self.steady && self.quiet > 0.0;
+            self.state = State::Paced { rate: if lower { LOWER * rate } else { rate } };
+            self.quiet = if lower { 0.0 } else { self.quiet + sent.time };
+        }
+        Found::Usual
+    }
+
+    /// Whether streams that share a rate, as far as is known, were held back, so that as many may carry more.
+    pub(super) fn hides(&self) -> bool {
+        !self.own && self.rate().is_some_and(|rate| self.is_held_back(rate as f64))
+    }
+
+    fn is_held_back(&self, rate: f64) -> bool {
+        self.last.each() >= CARRIED * rate
+    }
+
+    fn raised(&mut self, rate: f64, from: f64) -> Found {
+        let gained = self.last.each() > f64::midpoint(rate, from) && self.last.lost() <= LOSSY;
+        self.quiet = 0.0;
+        if gained {
+            self.step = if self.gap > 0.0 { STEP.0 } else { (self.step * self.step).min(STEP.1) };
+            (self.state, self.gap) = (State::Paced { rate }, 0.0);
+            return Found::Usual;
+        }
+        (self.state, self.step) = (State::Paced { rate: from }, STEP.0);
+        self.gap = (2.0 * self.gap).clamp(QUIET.0, QUIET.1);
+        Found::Nothing
+    }
+
+    /// What is tried next, with the streams that there are, where there would be `next` of them, perhaps only to see what these carry; `None` if
+    /// nothing is.
+    pub(super) fn decide(&mut self, next: u16, probing: bool) -> Option<&'static str> {
+        if let Some((slower, _)) = self.slower.take_if(|(_, streams)| next > *streams) {
+            self.state = State::Paced { rate: slower };
+        }
+        match self.state {
+            State::Free if self.wait <= 0.0 && self.loses() => Some(self.begin()),
+            // Of more streams than are known none carries as much: they share, and others of this path may have come.
+            State::Paced { rate } if !self.own && self.steady && self.loses() && !self.is_held_back(rate) => Some(self.begin()),
+            State::Paced { rate } if self.quiet >= self.gap && next == self.last.streams && !probing => {
+                self.state = State::Raising { rate: self.step * rate, from: rate };
+                Some("seeing whether each gets through faster")
+            }
+            State::Paced { rate } if next < self.last.streams => {
+                self.fewer(rate, next);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Each of fewer streams carries more, unless a rate of its own is what it has.
+    fn fewer(&mut self, rate: f64, next: u16) {
+        let shared = self.last.rate / f64::from(next.max(1));
+        self.fewest = self.fewest.min(next);
+        if !self.sure && shared > FASTER * rate {
+            let slower = self.slower.map_or(rate, |(slower, _)| slower);
+            (self.state, self.slower) = (State::Paced { rate: shared }, Some((slower, next)));
+        }
+    }
+
+    /// Whether so much is lost that a trial may be worth it. New streams lose much anyway.
+    fn loses(&self) -> bool {
+        if self.steady { self.last.lost() > LOSSY } else { self.first && self.last.lost() > MUCH }
+    }
+
+    fn begin(&mut self) -> &'static str {
+        self.state = State::Trying { rate: SLOWER * self.last.each(), lost: self.last.lost() };
+        "seeing whether each loses less if it is sent no faster than it gets through"
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a float cast saturates, and the rate is at least 1")]
+fn bytes(rate: f64) -> u64 {
+    rate.max(1.0) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A path whose streams lose what they send beyond their own rate, or that of all.
+    struct Path {
+        pacing: Pacing,
+        own: f64,
+        all: f64,
+    }
+
+    impl Path {
+        fn new(own: f64, all: f64) -> Self {
+            Self { pacing: Pacing::default(), own, all }
+        }
+
+        /// Sends for a second and decides; streams without pacing lose a tenth.
+        fn send(&mut self, streams: u16, next: u16) -> (Found, Option<&'static str>) {
+            let fair = self.own.min(self.all / f64::from(streams));
+            let wanted = self.pacing.rate().map_or(1.1 * fair, |rate| rate as f64);
+            let (each, lost) = (wanted.min(fair), (1.0 - fair / wanted).max(0.0));
+            let (rate, pacing) = (each * f64::from(streams), self.pacing.rate());
+            let found = self.pacing.observe(&Sent { streams, rate, loss: Some(lost), pacing, time: 1.0 });
+            (found, self.pacing.decide(next, false))
+        }
+
+        /// So many seconds of four streams; answers how many trials there were.
+        fn pass(&mut self, seconds: usize) -> usize {
+            (0..seconds).filter(|_| self.send(4, 4).1.is_some()).count()
+        }
+
+        fn each(&self) -> f64 {
+            self.pacing.rate().map_or(0.0, |rate| rate as f64)
+        }
+    }
+
+    /// Whether a rate is near another one, and not above it.
+    fn is_just_below(rate: f64, most: f64) -> bool {
+        rate <= most * 1.001 && rate > 0.93 * most
+    }
+
+    #[test]
+    fn streams_that_lose_much_are_sent_as_fast_as_they_get_through() {
+        let mut path = Path::new(1e6, 1e9);
+        assert!(path.send(4, 8).1.is_some());
+        assert_eq!(path.send(4, 8), (Found::Calm, None));
+        assert!(is_just_below(path.each(), 1e6), "{}", path.each());
+        // New ones too.
+        path.send(8, 16);
+        assert!(!path.pacing.hides(), "each has a rate of its own");
+        assert!(is_just_below(path.each(), 1e6), "{}", path.each());
+    }
+
+    #[test]
+    fn fewer_streams_that_share_a_rate_are_sent_faster() {
+        for all in [4e6, 4.4e6] {
+            let mut path = Path::new(1e9, all);
+            path.send(4, 8);
+            path.send(4, 8);
+            for (streams, next) in [(8, 4), (4, 2), (2, 1)] {
+                path.send(streams, next);
+            }
+            assert!(is_just_below(path.each(), all), "{}", path.each());
+            assert_eq!(path.send(1, 2).0, Found::Usual);
+            assert!(path.pacing.hides(), "one may carry more");
+        }
+    }
+
+    #[test]
+    fn fewer_streams_that_carry_no_more_each_go_back_to_the_rate_of_before() {
+        let mut path = Path::new(1e6, 5e6);
+        path.send(5, 5);
+        path.send(5, 4);
+        assert!(path.each() > 1.2e6);
+        path.send(4, 5);
+        assert!(is_just_below(path.each(), 1e6), "{}", path.each());
+        path.send(5, 4);
+        assert!(is_just_below(path.each(), 1e6) && !path.pacing.hides(), "{}", path.each());
+    }
+
+    #[test]
+    fn a_higher_rate_is_found_and_one_that_loses_is_left_again() {
+        let mut path = Path::new(1e6, 1e9);
+        path.pass(3);
+        let vain = path.pass(60);
+        assert!(is_just_below(path.each(), 1e6) && (2..8).contains(&vain), "{vain}: {}", path.each());
+        path.own = 5e6;
+        path.pass(45);
+        assert!(is_just_below(path.each(), 5e6), "{}", path.each());
+        path.own = 2e6;
+        path.pass(40);
+        assert!(path.each() < 2.2e6, "{}", path.each());
+    }
+
+    #[test]
+    fn where_pacing_loses_as_much_it_is_left_and_tried_ever_less_often() {
+        let mut pacing = Pacing::default();
+        let mut trials = Vec::new();
+        for second in 0..120 {
+            let found = pacing.observe(&Sent { streams: 4, rate: 4e6, loss: Some(0.03), pacing: pacing.rate(), time: 1.0 });
+            assert_eq!(found == Found::Nothing, trials.last().is_some_and(|last| last + 1 == second));
+            if pacing.decide(4, false).is_some() {
+                trials.push(second);
+            }
+        }
+        assert_eq!(trials, [1, 10, 27, 60]);
+    }
+
+    #[test]
+    fn what_others_decide_holds_and_nothing_is_tried_where_little_is_lost_or_nothing_known() {
+        let mut path = Path::new(1e6, 1e9);
+        path.send(4, 4);
+        path.send(4, 4);
+        path.pacing.observe(&Sent { streams: 4, rate: 4e6, loss: Some(0.0), pacing: None, time: 1.0 });
+        assert_eq!(path.pacing.rate(), None);
+        for loss in [None, Some(0.005), Some(f64::NAN)] {
+            let mut pacing = Pacing::default();
+            for _ in 0..10 {
+                pacing.observe(&Sent { streams: 4, rate: 4e6, loss, pacing: None, time: 1.0 });
+                assert_eq!((pacing.decide(4, false), pacing.rate()), (None, None));
+            }
+        }
+    }
+}
