@@ -7,6 +7,7 @@
 //!
 //! - A first surprise is measured again, a second is a change; a state of the path that returns is known again (`filter`).
 //! - While all is quiet, a probe looks upwards now and then: capacity that grows in silence shows itself to nobody below it (`probe`).
+//! - Streams that lose much are sent only as fast as they get through (`pacing`).
 //! - Streams that would only take from others' share are not worth having (`curve`).
 //! - Streams also read and write, unless storage limits; then each stage has its own filter and its own workers (`apart`).
 
@@ -102,7 +103,10 @@ impl Model {
             write: within(concurrency.write, limit.write),
         };
         let pacing = self.pacing.rate();
-        let reason = pacing.map_or(reason.clone(), |rate| format!("{reason}, each paced at {}", human_rate(rate as f64)));
+        let reason = match pacing {
+            Some(rate) => format!("{reason}, each paced at {}", human_rate(rate as f64)),
+            None => reason,
+        };
         Decision { concurrency: self.last, pacing, ..Decision::uniform(1, reason) }
     }
 
@@ -130,7 +134,7 @@ impl Model {
             // Streams that were sent too fast lost it, however many they are.
             loss: observation.loss.filter(|_| found != Found::OwnRate),
             loss_before: observation.loss_before,
-            bound: if self.pacing.hides() { Bound::AtLeast } else { Bound::Exact },
+            bound: Bound::Exact,
             lack: unfound(observation, self.waited(observation.interval)),
             time,
             cpu_bound: observation.cpu_bound,
@@ -142,6 +146,8 @@ impl Model {
         self.strained = limit.map_or(0, |_| self.strained + 1);
         if let Some(limit) = limit.filter(|_| self.strained >= STRAINED) {
             self.apart = Some(Apart::new(&mut self.network, limit, observation, self.lately));
+            // Streams that do not read and write carry more each.
+            self.pacing = Pacing::default();
             return self.apart(observation);
         }
         let next = self.network.decide(&Price::of(policy, policy.limit.network), None);

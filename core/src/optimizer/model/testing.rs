@@ -24,6 +24,8 @@ pub(super) struct Path {
     pub(super) contention: f64,
     pub(super) base_loss: f64,
     pub(super) congestion_loss: f64,
+    /// What each stream loses that is sent as fast as TCP finds right: it overflows a queue of its own.
+    pub(super) unpaced_loss: f64,
     /// Round trip time, by which new streams find their rate.
     pub(super) rtt: Duration,
     /// How long intervals are.
@@ -46,6 +48,7 @@ impl Path {
             contention: 0.0,
             base_loss: 0.0,
             congestion_loss: 0.0,
+            unpaced_loss: 0.0,
             rtt: Duration::ZERO,
             pace: Pace::Usual,
             regrowth: f64::INFINITY,
@@ -160,7 +163,9 @@ impl Transfer {
         let before = std::mem::replace(&mut self.before, streams);
         let missing = path.lost_by_new(before == 0.0) * (streams - before).max(0.0);
         let paced = self.next.pacing.map_or(path.stream, |pacing| path.stream.min(pacing as f64));
-        let (rate, loss) = Path { stream: paced, ..path.clone() }.moves(interval, streams - missing, others);
+        let unpaced_loss = if self.next.pacing.is_some() && paced < path.stream { 0.0 } else { path.unpaced_loss };
+        let base_loss = path.base_loss + unpaced_loss;
+        let (rate, loss) = Path { stream: paced, base_loss, ..path.clone() }.moves(interval, streams - missing, others);
         let rate = if streams > before { rate } else { rate.min(path.regrowth * self.each * streams) };
         self.each = rate / streams;
         let wild = if self.random.uniform() < path.outliers { 0.5 } else { 1.0 };

@@ -45,9 +45,21 @@ fn at_the_quick_pace_a_minute_brings_nine_tenths_of_what_the_best_constant_would
         let path = Path { pace: Pace::Quick, noise: 0.02, congestion_loss: 0.1, ..Path::of_streams(best) };
         for seed in 0..4 {
             let found = run(model(), &path, 100, seed);
-            // One stream is told late from several that are paced: four had lost a third of what they carried.
-            let least = if best > 1.0 { 0.9 } else { 0.89 };
+            // Of a path that one stream fills four lose a third of what they carry here, which more of them then carry with pacing.
+            let least = if best > 1.0 { 0.9 } else { 0.8 };
             assert!(found.mean(0..100) > least, "{best}: {} {:?}", found.mean(0..100), found.streams);
+        }
+    }
+}
+
+#[test]
+fn streams_that_overflow_queues_of_their_own_are_paced() {
+    for best in [5.0, 12.0, 20.0] {
+        let path = Path { pace: Pace::Quick, noise: 0.02, unpaced_loss: 0.04, ..Path::of_streams(best) };
+        for seed in 0..4 {
+            // What is possible without loss.
+            let found = run(model(), &path, 100, seed);
+            assert!(found.mean(20..100) > 0.9, "{best}: {} {:?}", found.mean(20..100), found.streams);
         }
     }
 }
