@@ -171,7 +171,8 @@ impl Optimizer for Scripted {
 
     fn decide(&mut self, observation: &Observation) -> Result<Decision> {
         self.seen.lock().push(observation.clone());
-        self.answers.pop().map_or_else(self.failure, |streams| Ok(Decision::uniform(streams, "scripted")))
+        let decided = |streams| Ok(Decision { pacing: Some(1000), ..Decision::uniform(streams, "scripted") });
+        self.answers.pop().map_or_else(self.failure, decided)
     }
 }
 
@@ -260,6 +261,8 @@ fn an_optimizer_that_fails_or_panics_ends_the_tuning_and_not_the_transfer() {
         assert!(outcome.tuning_error.is_some());
         assert_eq!(seen.lock().len(), 2);
         assert_eq!(streams(&outcome), [2, 5, 5]);
+        let pacing = outcome.decisions.iter().map(|tuned| tuned.decision.pacing);
+        assert!(pacing.eq([None, Some(1000), None]), "nobody finds out any more what is right");
         let last = &outcome.decisions[2].decision.reason;
         assert!(last.contains("tuning ended, staying at 5") && last.contains("answers"), "{last}");
         assert!(outcome.timeline.last().unwrap().elapsed_s >= 59.0);

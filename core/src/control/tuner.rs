@@ -68,6 +68,8 @@ impl Tuner {
         let streams = self.last.concurrency.network;
         self.last.reason = format!("tuning ended, staying at {streams}: {error}");
         self.decided.reason.clone_from(&self.last.reason);
+        // TCP goes on finding out what is right, where nobody does any more.
+        (self.last.pacing, self.decided.pacing) = (None, None);
         self.error = Some(error);
     }
 

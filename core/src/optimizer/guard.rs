@@ -47,6 +47,10 @@ impl Guard {
         match self.harm.judge(observation) {
             Verdict::Fine => proposed,
             Verdict::Forgotten(why) => Decision { reason: format!("{why}; {}", proposed.reason), ..proposed },
+            // How fast as many streams are sent is not what did harm.
+            Verdict::Overruled(decision) if decision.concurrency == proposed.concurrency => {
+                Decision { pacing: proposed.pacing, ..decision }
+            }
             Verdict::Overruled(decision) => decision,
         }
     }

@@ -224,6 +224,7 @@ impl Optimizer for Model {
         let count = |streams: u16| human_count(u64::from(streams), "stream");
         if std::mem::replace(&mut self.begun, true) {
             self.network.begin_anew();
+            self.pacing.begin_again();
             return self.answer(self.last, policy, format!("going on with {}", count(self.last.network)));
         }
         let streams = self.first.min(Price::of(policy, policy.limit.network).limit);

@@ -6,6 +6,9 @@
 
 use super::stage::{LOSSY, MUCH};
 
+#[cfg(test)]
+mod tests;
+
 /// The part of what they carried at which streams are paced; of the loss, and of that rate, which a trial leaves where it is right.
 const SLOWER: f64 = 0.95;
 const LEFT: f64 = 0.5;
@@ -17,8 +20,9 @@ const OTHER: f64 = 0.02;
 /// The part of their pacing from which on streams are held back by it.
 const CARRIED: f64 = 0.9;
 
-/// What they go down by where they still lose.
+/// What they go down by where they still lose, and how many times in a row before it is seen anew whether pacing is what they lack.
 const LOWER: f64 = 0.97;
+const LOWERED: u32 = 3;
 
 /// Growth of the streams that tells whether each has a rate of its own, and the most that each loses with it then, as a power of the growth: all
 /// of it is lost where they share one rate.
@@ -66,15 +70,15 @@ enum State {
     /// As fast as TCP finds right.
     #[default]
     Free,
-    /// So many bytes per second are tried, where this share was lost.
+    /// So many bytes per second of each stream are tried, where this share was lost.
     Trying { rate: f64, lost: f64 },
-    /// So many lose little.
+    /// At so many bytes per second little is lost.
     Paced { rate: f64 },
-    /// More are tried than lose little.
-    Raising { rate: f64, from: f64 },
+    /// More bytes per second than at which little is lost are tried; what each stream carried before.
+    Raising { rate: f64, from: f64, carried: f64 },
 }
 
-/// The rate and the fewest streams that had it, before there are so many as are sent faster.
+/// The rate, and the fewest streams that had it, which come back unless the fewer streams that are sent faster carry more each.
 #[derive(Debug, Clone, Copy)]
 struct Slower {
     rate: f64,
@@ -87,8 +91,9 @@ struct Slower {
 pub(super) struct Pacing {
     state: State,
     last: Sent,
-    /// Whether there were as many streams in the interval before, or none.
+    /// Whether there were as many streams in the interval before.
     steady: bool,
+    /// Whether there was no interval before.
     first: bool,
     /// The fewest streams that had this rate; whether more of them carried as much each, or fewer no more.
     fewest: u16,
@@ -102,6 +107,8 @@ pub(super) struct Pacing {
     quiet: f64,
     gap: f64,
     step: f64,
+    /// How often in a row the rate went down because some was lost.
+    lowered: u32,
 }
 
 impl Default for Pacing {
@@ -119,6 +126,7 @@ impl Default for Pacing {
             quiet: 0.0,
             gap: QUIET.0,
             step: STEP.0,
+            lowered: 0,
         }
     }
 }
@@ -154,8 +162,19 @@ impl Pacing {
             State::Free => Found::Usual,
             State::Trying { rate, lost } => self.tried(rate, lost),
             State::Paced { rate } => self.paced(rate),
-            State::Raising { rate, from } => self.raised(rate, from),
+            State::Raising { rate, from, carried } => self.raised(rate, from, carried),
         }
+    }
+
+    /// All streams are new, as after a connection was lost: what was tried with the others is not known.
+    pub(super) fn begin_again(&mut self) {
+        self.state = match (self.state, self.slower.take()) {
+            (State::Trying { .. }, _) => State::Free,
+            (State::Raising { from, .. }, _) => State::Paced { rate: from },
+            (State::Paced { .. }, Some(slower)) => State::Paced { rate: slower.rate },
+            (state, _) => state,
+        };
+        self.last = Sent::default();
     }
 
     /// Somebody else decided.
@@ -177,7 +196,7 @@ impl Pacing {
         }
         self.state = State::Paced { rate };
         self.begin_anew();
-        (self.quiet, self.gap, self.step) = (self.last.time, QUIET.0, STEP.0);
+        (self.quiet, self.gap, self.step, self.lowered) = (self.last.time, QUIET.0, STEP.0, 0);
         if lost > OTHER { Found::Calm } else { Found::Usual }
     }
 
@@ -196,6 +215,7 @@ impl Pacing {
             let lower = sent.lost() > LOSSY && self.steady && self.quiet > 0.0;
             self.state = State::Paced { rate: if lower { LOWER * rate } else { rate } };
             self.quiet = if lower { 0.0 } else { self.quiet + sent.time };
+            self.lowered = if sent.lost() > LOSSY { self.lowered + u32::from(lower) } else { 0 };
         }
         Found::Usual
     }
@@ -204,8 +224,13 @@ impl Pacing {
         self.last.each() >= CARRIED * rate
     }
 
-    fn raised(&mut self, rate: f64, from: f64) -> Found {
-        let gained = self.last.each() > f64::midpoint(rate, from) && self.last.lost() <= LOSSY;
+    /// Whether it is to be seen anew whether a rate is right, where some is lost.
+    fn is_wrong(&self, rate: f64) -> bool {
+        !self.is_held_back(rate) || self.lowered >= LOWERED
+    }
+
+    fn raised(&mut self, rate: f64, from: f64, carried: f64) -> Found {
+        let gained = self.last.each() > carried * f64::midpoint(1.0, rate / from) && self.last.lost() <= LOSSY;
         self.quiet = 0.0;
         if gained {
             self.step = if self.gap > 0.0 { STEP.0 } else { (self.step * self.step).min(STEP.1) };
@@ -220,16 +245,18 @@ impl Pacing {
     /// What is tried next, with the streams that there are, where there would be `next` of them, perhaps only to see what these carry; `None` if
     /// nothing is.
     pub(super) fn decide(&mut self, next: u16, probing: bool) -> Option<&'static str> {
-        // There were never so few.
+        // So few are not wanted any more, and never ran.
         if let Some(slower) = self.slower.take_if(|slower| next > slower.fewer) {
             (self.state, self.fewest) = (State::Paced { rate: slower.rate }, slower.fewest);
         }
         match self.state {
             State::Free if self.wait <= 0.0 && self.loses() => Some(self.begin()),
-            // Of more streams than are known none carries as much: they share, and others of this path may have come.
-            State::Paced { rate } if !self.own && self.steady && self.loses() && !self.is_held_back(rate) => Some(self.begin()),
+            // The path gives less than that, or something else than their rate is why they lose.
+            State::Paced { rate } if next >= self.last.streams && self.steady && self.loses() && self.is_wrong(rate) => {
+                Some(self.begin())
+            }
             State::Paced { rate } if self.quiet >= self.gap && next == self.last.streams && !probing => {
-                self.state = State::Raising { rate: self.step * rate, from: rate };
+                self.state = State::Raising { rate: self.step * rate, from: rate, carried: self.last.each() };
                 Some("seeing whether each gets through faster")
             }
             State::Paced { rate } if next < self.fewest && !self.own => {
@@ -261,140 +288,4 @@ impl Pacing {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a float cast saturates, and the rate is at least 1")]
 fn bytes(rate: f64) -> u64 {
     rate.max(1.0) as u64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A path whose streams lose what they send beyond their own rate, or that of all.
-    struct Path {
-        pacing: Pacing,
-        own: f64,
-        all: f64,
-    }
-
-    impl Path {
-        fn new(own: f64, all: f64) -> Self {
-            Self { pacing: Pacing::default(), own, all }
-        }
-
-        /// Sends for a second and decides; streams without pacing lose a tenth.
-        fn send(&mut self, streams: u16, next: u16) -> (Found, Option<&'static str>) {
-            let fair = self.own.min(self.all / f64::from(streams));
-            let wanted = self.pacing.rate().map_or(1.1 * fair, |rate| rate as f64);
-            let (each, lost) = (wanted.min(fair), (1.0 - fair / wanted).max(0.0));
-            let (rate, pacing) = (each * f64::from(streams), self.pacing.rate());
-            let found = self.pacing.observe(&Sent { streams, rate, loss: Some(lost), pacing, time: 1.0 });
-            (found, self.pacing.decide(next, false))
-        }
-
-        /// So many seconds of four streams; answers how many trials there were.
-        fn pass(&mut self, seconds: usize) -> usize {
-            (0..seconds).filter(|_| self.send(4, 4).1.is_some()).count()
-        }
-
-        fn each(&self) -> f64 {
-            self.pacing.rate().map_or(0.0, |rate| rate as f64)
-        }
-    }
-
-    /// Whether a rate is near another one, and hardly above it.
-    fn is_just_below(rate: f64, most: f64) -> bool {
-        rate <= 1.01 * most && rate > 0.93 * most
-    }
-
-    #[test]
-    fn streams_that_lose_much_are_sent_as_fast_as_they_get_through() {
-        let mut path = Path::new(1e6, 1e9);
-        assert!(path.send(4, 8).1.is_some());
-        assert_eq!(path.send(4, 8), (Found::Calm, None));
-        assert!(is_just_below(path.each(), 1e6), "{}", path.each());
-        // New ones too.
-        path.send(8, 16);
-        path.send(16, 3);
-        assert!(is_just_below(path.each(), 1e6), "each has a rate of its own: {}", path.each());
-        assert!(is_just_below(path.each(), 1e6), "{}", path.each());
-    }
-
-    #[test]
-    fn fewer_streams_that_share_a_rate_are_sent_faster() {
-        for all in [4e6, 4.4e6] {
-            let mut path = Path::new(1e9, all);
-            path.send(4, 8);
-            path.send(4, 8);
-            for (streams, next) in [(8, 4), (4, 2), (2, 1)] {
-                path.send(streams, next);
-            }
-            assert!(is_just_below(path.each(), all), "{}", path.each());
-            assert_eq!(path.send(1, 2).0, Found::Usual);
-        }
-    }
-
-    #[test]
-    fn fewer_streams_that_never_were_leave_the_rate_as_it_was() {
-        let mut path = Path::new(1e9, 4e6);
-        path.send(4, 8);
-        path.send(4, 8);
-        path.send(8, 3);
-        path.send(5, 4);
-        path.send(4, 2);
-        assert!(is_just_below(path.each(), 2e6), "{}", path.each());
-    }
-
-    #[test]
-    fn fewer_streams_that_carry_no_more_each_go_back_to_the_rate_of_before() {
-        let mut path = Path::new(1e6, 5e6);
-        path.send(5, 5);
-        path.send(5, 4);
-        assert!(path.each() > 1.1e6);
-        path.send(4, 5);
-        assert!(is_just_below(path.each(), 1e6), "{}", path.each());
-        path.send(5, 4);
-        assert!(is_just_below(path.each(), 1e6), "{}", path.each());
-    }
-
-    #[test]
-    fn a_higher_rate_is_found_and_one_that_loses_is_left_again() {
-        let mut path = Path::new(1e6, 1e9);
-        path.pass(3);
-        let vain = path.pass(60);
-        assert!(is_just_below(path.each(), 1e6) && (2..8).contains(&vain), "{vain}: {}", path.each());
-        path.own = 5e6;
-        path.pass(45);
-        assert!(is_just_below(path.each(), 5e6), "{}", path.each());
-        path.own = 2e6;
-        path.pass(40);
-        assert!(path.each() < 2.2e6, "{}", path.each());
-    }
-
-    #[test]
-    fn where_pacing_loses_as_much_it_is_left_and_tried_ever_less_often() {
-        let mut pacing = Pacing::default();
-        let mut trials = Vec::new();
-        for second in 0..120 {
-            let found = pacing.observe(&Sent { streams: 4, rate: 4e6, loss: Some(0.03), pacing: pacing.rate(), time: 1.0 });
-            assert_eq!(found == Found::Nothing, trials.last().is_some_and(|last| last + 1 == second));
-            if pacing.decide(4, false).is_some() {
-                trials.push(second);
-            }
-        }
-        assert_eq!(trials, [1, 6, 15, 32, 65]);
-    }
-
-    #[test]
-    fn what_others_decide_holds_and_nothing_is_tried_where_little_is_lost_or_nothing_known() {
-        let mut path = Path::new(1e6, 1e9);
-        path.send(4, 4);
-        path.send(4, 4);
-        path.pacing.observe(&Sent { streams: 4, rate: 4e6, loss: Some(0.0), pacing: None, time: 1.0 });
-        assert_eq!(path.pacing.rate(), None);
-        for loss in [None, Some(0.005), Some(f64::NAN)] {
-            let mut pacing = Pacing::default();
-            for _ in 0..10 {
-                pacing.observe(&Sent { streams: 4, rate: 4e6, loss, pacing: None, time: 1.0 });
-                assert_eq!((pacing.decide(4, false), pacing.rate()), (None, None));
-            }
-        }
-    }
 }

@@ -1,0 +1,191 @@
+//! Tests of pacing alone: streams that lose what they send beyond what gets through.
+
+use super::*;
+
+/// A path whose streams lose what they send beyond their own rate, or that of all.
+struct Path {
+    pacing: Pacing,
+    own: f64,
+    all: f64,
+}
+
+impl Path {
+    fn new(own: f64, all: f64) -> Self {
+        Self { pacing: Pacing::default(), own, all }
+    }
+
+    /// Sends for a second and decides; streams without pacing lose a tenth.
+    fn send(&mut self, streams: u16, next: u16) -> (Found, Option<&'static str>) {
+        let fair = self.own.min(self.all / f64::from(streams));
+        let wanted = self.pacing.rate().map_or(1.1 * fair, |rate| rate as f64);
+        let (each, lost) = (wanted.min(fair), (1.0 - fair / wanted).max(0.0));
+        let (rate, pacing) = (each * f64::from(streams), self.pacing.rate());
+        let found = self.pacing.observe(&Sent { streams, rate, loss: Some(lost), pacing, time: 1.0 });
+        (found, self.pacing.decide(next, false))
+    }
+
+    /// So many seconds of four streams; answers how many trials there were.
+    fn pass(&mut self, seconds: usize) -> usize {
+        (0..seconds).filter(|_| self.send(4, 4).1.is_some()).count()
+    }
+
+    fn each(&self) -> f64 {
+        self.pacing.rate().map_or(0.0, |rate| rate as f64)
+    }
+}
+
+/// Whether a rate is near another one, and hardly above it.
+fn is_just_below(rate: f64, most: f64) -> bool {
+    rate <= 1.01 * most && rate > 0.93 * most
+}
+
+#[test]
+fn streams_that_lose_much_are_sent_as_fast_as_they_get_through() {
+    let mut path = Path::new(1e6, 1e9);
+    assert!(path.send(4, 8).1.is_some());
+    assert_eq!(path.send(4, 8), (Found::Calm, None));
+    assert!(is_just_below(path.each(), 1e6), "{}", path.each());
+    // New ones too.
+    path.send(8, 16);
+    path.send(16, 3);
+    assert!(is_just_below(path.each(), 1e6), "each has a rate of its own: {}", path.each());
+}
+
+#[test]
+fn fewer_streams_that_share_a_rate_are_sent_faster() {
+    for all in [4e6, 4.4e6] {
+        let mut path = Path::new(1e9, all);
+        path.send(4, 8);
+        path.send(4, 8);
+        for (streams, next) in [(8, 4), (4, 2), (2, 1)] {
+            path.send(streams, next);
+        }
+        assert!(is_just_below(path.each(), all), "{}", path.each());
+        assert_eq!(path.send(1, 2).0, Found::Usual);
+    }
+}
+
+#[test]
+fn fewer_streams_that_never_were_leave_the_rate_as_it_was() {
+    let mut path = Path::new(1e9, 4e6);
+    path.send(4, 8);
+    path.send(4, 8);
+    path.send(8, 3);
+    path.send(5, 4);
+    path.send(4, 2);
+    assert!(is_just_below(path.each(), 2e6), "{}", path.each());
+}
+
+#[test]
+fn fewer_streams_that_carry_no_more_each_go_back_to_the_rate_of_before() {
+    let mut path = Path::new(1e6, 5e6);
+    path.send(5, 5);
+    path.send(5, 4);
+    assert!(path.each() > 1.1e6);
+    path.send(4, 5);
+    assert!(is_just_below(path.each(), 1e6), "{}", path.each());
+    path.send(5, 4);
+    assert!(is_just_below(path.each(), 1e6), "{}", path.each());
+}
+
+#[test]
+fn a_higher_rate_is_found_and_one_that_loses_is_left_again() {
+    let mut path = Path::new(1e6, 1e9);
+    path.pass(3);
+    let vain = path.pass(60);
+    assert!(is_just_below(path.each(), 1e6) && (2..8).contains(&vain), "{vain}: {}", path.each());
+    path.own = 5e6;
+    path.pass(45);
+    assert!(is_just_below(path.each(), 5e6), "{}", path.each());
+    path.own = 2e6;
+    path.pass(40);
+    assert!(path.each() < 2.2e6, "{}", path.each());
+}
+
+#[test]
+fn where_pacing_loses_as_much_it_is_left_and_tried_ever_less_often() {
+    let mut pacing = Pacing::default();
+    let mut trials = Vec::new();
+    for second in 0..120 {
+        let found = pacing.observe(&Sent { streams: 4, rate: 4e6, loss: Some(0.03), pacing: pacing.rate(), time: 1.0 });
+        assert_eq!(found == Found::Nothing, trials.last().is_some_and(|last| last + 1 == second));
+        if pacing.decide(4, false).is_some() {
+            trials.push(second);
+        }
+    }
+    assert_eq!(trials, [1, 6, 15, 32, 65]);
+}
+
+#[test]
+fn what_is_lost_whatever_the_rate_never_makes_it_ever_lower() {
+    let mut pacing = Pacing::default();
+    // The first trial is kept by chance: half as much is lost in its interval.
+    for (second, lost) in [0.05, 0.05, 0.02].into_iter().chain([0.02; 300]).enumerate() {
+        let each = pacing.rate().map_or(1e6, |rate| 1e6_f64.min(rate as f64));
+        let (pacing_before, loss) = (pacing.rate(), Some(lost));
+        pacing.observe(&Sent { streams: 4, rate: 4.0 * each, loss, pacing: pacing_before, time: 1.0 });
+        pacing.decide(4, false);
+        assert!(each > 0.8e6, "{second}: {each}");
+    }
+    assert_eq!(pacing.rate(), None);
+}
+
+#[test]
+fn streams_that_carry_a_little_less_than_they_may_are_sent_faster_too() {
+    let mut path = Path::new(1e6, 1e9);
+    path.pass(3);
+    path.own = 3e6;
+    for _ in 0..60 {
+        let rate = path.each();
+        let carried = 0.95 * rate.min(path.own);
+        let (lost, pacing) = ((1.0 - path.own / rate).max(0.0), path.pacing.rate());
+        path.pacing.observe(&Sent { streams: 4, rate: 4.0 * carried, loss: Some(lost), pacing, time: 1.0 });
+        path.pacing.decide(4, false);
+    }
+    assert!(is_just_below(path.each(), 3e6), "{}", path.each());
+}
+
+#[test]
+fn own_rates_that_become_lower_are_found() {
+    let mut path = Path::new(1e6, 1e9);
+    path.send(4, 8);
+    path.send(4, 8);
+    path.send(8, 8);
+    path.own = 4e5;
+    (0..10).for_each(|_| {
+        path.send(8, 8);
+    });
+    assert!(is_just_below(path.each(), 4e5), "{}", path.each());
+}
+
+#[test]
+fn trials_end_where_all_streams_are_new() {
+    let mut path = Path::new(1e6, 1e9);
+    path.send(4, 4);
+    path.pacing.begin_again();
+    assert_eq!(path.pacing.rate(), None);
+    path.pass(3);
+    let before = path.each();
+    path.pass(1);
+    assert!(path.each() > before, "a higher rate is tried");
+    path.pacing.begin_again();
+    assert!((path.each() - before).abs() < 1.0);
+}
+
+#[test]
+fn what_others_decide_holds_and_nothing_is_tried_where_little_is_lost_or_nothing_known() {
+    let mut path = Path::new(1e6, 1e9);
+    path.send(4, 4);
+    path.send(4, 4);
+    path.pacing.observe(&Sent { streams: 4, rate: 4e6, loss: Some(0.0), pacing: None, time: 1.0 });
+    assert_eq!(path.pacing.rate(), None);
+    path.pacing.observe(&Sent { streams: 4, rate: 4e6, loss: Some(0.0), pacing: Some(777_777), time: 1.0 });
+    assert_eq!(path.pacing.rate(), Some(777_777));
+    for loss in [None, Some(0.005), Some(f64::NAN)] {
+        let mut pacing = Pacing::default();
+        for _ in 0..10 {
+            pacing.observe(&Sent { streams: 4, rate: 4e6, loss, pacing: None, time: 1.0 });
+            assert_eq!((pacing.decide(4, false), pacing.rate()), (None, None));
+        }
+    }
+}
