@@ -20,6 +20,9 @@ const OTHER: f64 = 0.02;
 /// The part of their pacing from which on streams are held back by it.
 const CARRIED: f64 = 0.9;
 
+/// What an interval adds to the part of their pacing that such streams usually carry.
+const MEAN: f64 = 0.25;
+
 /// What they go down by where they still lose, and how many times in a row before it is seen anew whether pacing is what they lack.
 const LOWER: f64 = 0.97;
 const LOWERED: u32 = 3;
@@ -74,8 +77,8 @@ enum State {
     Trying { rate: f64, lost: f64 },
     /// At so many bytes per second little is lost.
     Paced { rate: f64 },
-    /// More bytes per second than at which little is lost are tried; what each stream carried before.
-    Raising { rate: f64, from: f64, carried: f64 },
+    /// More bytes per second than at which little is lost are tried.
+    Raising { rate: f64, from: f64 },
 }
 
 /// The rate, and the fewest streams that had it, which come back unless the fewer streams that are sent faster carry more each.
@@ -107,6 +110,8 @@ pub(super) struct Pacing {
     quiet: f64,
     gap: f64,
     step: f64,
+    /// The part of their pacing that streams carry which are held back by it.
+    part: f64,
     /// How often in a row the rate went down because some was lost.
     lowered: u32,
 }
@@ -126,6 +131,7 @@ impl Default for Pacing {
             quiet: 0.0,
             gap: QUIET.0,
             step: STEP.0,
+            part: 1.0,
             lowered: 0,
         }
     }
@@ -162,7 +168,7 @@ impl Pacing {
             State::Free => Found::Usual,
             State::Trying { rate, lost } => self.tried(rate, lost),
             State::Paced { rate } => self.paced(rate),
-            State::Raising { rate, from, carried } => self.raised(rate, from, carried),
+            State::Raising { rate, from } => self.raised(rate, from),
         }
     }
 
@@ -214,6 +220,7 @@ impl Pacing {
             // What a trial has put into the queues is still lost right after it.
             let lower = sent.lost() > LOSSY && self.steady && self.quiet > 0.0;
             self.state = State::Paced { rate: if lower { LOWER * rate } else { rate } };
+            self.part = (self.part + MEAN * (sent.each() / rate - self.part)).min(1.0);
             self.quiet = if lower { 0.0 } else { self.quiet + sent.time };
             self.lowered = if sent.lost() > LOSSY { self.lowered + u32::from(lower) } else { 0 };
         }
@@ -226,11 +233,11 @@ impl Pacing {
 
     /// Whether it is to be seen anew whether a rate is right, where some is lost.
     fn is_wrong(&self, rate: f64) -> bool {
-        !self.is_held_back(rate) || self.lowered >= LOWERED
+        !self.own && !self.is_held_back(rate) || self.lowered >= LOWERED
     }
 
-    fn raised(&mut self, rate: f64, from: f64, carried: f64) -> Found {
-        let gained = self.last.each() > carried * f64::midpoint(1.0, rate / from) && self.last.lost() <= LOSSY;
+    fn raised(&mut self, rate: f64, from: f64) -> Found {
+        let gained = self.last.each() > self.part * f64::midpoint(rate, from) && self.last.lost() <= LOSSY;
         self.quiet = 0.0;
         if gained {
             self.step = if self.gap > 0.0 { STEP.0 } else { (self.step * self.step).min(STEP.1) };
@@ -251,12 +258,12 @@ impl Pacing {
         }
         match self.state {
             State::Free if self.wait <= 0.0 && self.loses() => Some(self.begin()),
-            // The path gives less than that, or something else than their rate is why they lose.
+            // All share less than that, or something else than their rate is why they lose.
             State::Paced { rate } if next >= self.last.streams && self.steady && self.loses() && self.is_wrong(rate) => {
                 Some(self.begin())
             }
             State::Paced { rate } if self.quiet >= self.gap && next == self.last.streams && !probing => {
-                self.state = State::Raising { rate: self.step * rate, from: rate, carried: self.last.each() };
+                self.state = State::Raising { rate: self.step * rate, from: rate };
                 Some("seeing whether each gets through faster")
             }
             State::Paced { rate } if next < self.fewest && !self.own => {

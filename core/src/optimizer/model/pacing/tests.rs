@@ -146,19 +146,6 @@ fn streams_that_carry_a_little_less_than_they_may_are_sent_faster_too() {
 }
 
 #[test]
-fn own_rates_that_become_lower_are_found() {
-    let mut path = Path::new(1e6, 1e9);
-    path.send(4, 8);
-    path.send(4, 8);
-    path.send(8, 8);
-    path.own = 4e5;
-    (0..10).for_each(|_| {
-        path.send(8, 8);
-    });
-    assert!(is_just_below(path.each(), 4e5), "{}", path.each());
-}
-
-#[test]
 fn trials_end_where_all_streams_are_new() {
     let mut path = Path::new(1e6, 1e9);
     path.send(4, 4);
