@@ -9,6 +9,7 @@ mod raw;
 pub mod socket;
 pub mod stream;
 mod tls;
+mod unsent;
 
 use crossbeam_channel::Receiver;
 

@@ -18,10 +18,6 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// Unsent bytes that the kernel may hold for a data stream: little, so that pausing and closing act within milliseconds.
-#[cfg(target_os = "linux")]
-const UNSENT: u32 = 512 << 10;
-
 /// What a data stream's receive window may grow to at once. From the kernel's own start of 64 KiB its tuning takes several round trips.
 #[cfg(target_os = "linux")]
 const FIRST_WINDOW: usize = 1 << 20;
@@ -81,7 +77,7 @@ pub fn configure(socket: &TcpStream, purpose: Use) -> io::Result<()> {
     {
         reference.set_tcp_user_timeout(Some(user_timeout(purpose)))?;
         if purpose == Use::Data {
-            reference.set_tcp_notsent_lowat(UNSENT)?;
+            hold(socket, super::unsent::FIRST)?;
             // The kernel makes the receive buffer so large that it could hold this much, and goes on tuning it; setting the buffer's size
             // itself would end that.
             gather(socket, FIRST_WINDOW)?;
@@ -100,6 +96,17 @@ fn user_timeout(purpose: Use) -> Duration {
     match purpose {
         Use::Control => Duration::from_secs(30),
         Use::Data => Duration::from_mins(3),
+    }
+}
+
+/// Limits what the system holds for a socket, beyond what it has sent, to so many bytes. Elsewhere it does nothing.
+pub(super) fn hold(socket: &TcpStream, bytes: u32) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    return SockRef::from(socket).set_tcp_notsent_lowat(bytes);
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (socket, bytes);
+        Ok(())
     }
 }
 
@@ -206,7 +213,7 @@ mod tests {
         configure(&socket, Use::Data).unwrap();
         assert!(socket.nodelay().unwrap());
         #[cfg(target_os = "linux")]
-        assert_eq!(SockRef::from(&socket).tcp_notsent_lowat().unwrap(), UNSENT);
+        assert_eq!(SockRef::from(&socket).tcp_notsent_lowat().unwrap(), super::super::unsent::FIRST);
         #[cfg(target_os = "linux")]
         assert!(SockRef::from(&socket).recv_buffer_size().unwrap() >= FIRST_WINDOW);
         pace(&socket, 5_000_000).unwrap();

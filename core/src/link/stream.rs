@@ -4,11 +4,12 @@ use std::io::{self, Read};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::buffer::{Slab, SlabPool};
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::connection::Connection;
+use crate::link::unsent::Unsent;
 use crate::link::{Breaker, Frame, FrameSink, FrameSource, Pacer, TcpGauge, socket};
 use crate::metrics::tcp_info;
 use crate::protocol::frame::{FrameHeader, FrameKind, HEADER_LENGTH, crc32c};
@@ -30,7 +31,7 @@ struct Stream {
 
 /// The sending end of an open connection; `guard` is dropped with it.
 pub(super) fn sink(connection: Connection, name: String, guard: Option<Box<dyn Send>>) -> Result<Box<dyn FrameSink>> {
-    Ok(Box::new(Sink(Stream::new(connection, name, guard)?)))
+    Ok(Box::new(Sink { stream: Stream::new(connection, name, guard)?, unsent: Unsent::default() }))
 }
 
 /// The receiving end of an open connection; `guard` is dropped with it.
@@ -62,20 +63,31 @@ impl Stream {
     }
 }
 
-struct Sink(Stream);
+struct Sink {
+    stream: Stream,
+    unsent: Unsent,
+}
 
 impl FrameSink for Sink {
     fn send(&mut self, mut frame: Frame) -> Result<u32> {
-        let sequence = self.0.sequence;
+        let sequence = self.stream.sequence;
         frame.header.sequence = sequence;
         let payload = frame.payload.as_deref().unwrap_or_default();
         if payload.len() != frame.header.wire_length() {
-            return Err(Error::new(ErrorKind::Protocol, format!("could not send on {}", self.0.name))
+            return Err(Error::new(ErrorKind::Protocol, format!("could not send on {}", self.stream.name))
                 .with_cause("a frame's header and payload differ in length"));
         }
         frame.header.payload_crc32c = crc32c(payload);
-        self.0.connection.write_both(&frame.header.encode(), payload).map_err(|cause| self.0.failed("send on", &cause))?;
-        self.0.sequence = sequence.wrapping_add(1);
+        let begun = Instant::now();
+        self.stream
+            .connection
+            .write_both(&frame.header.encode(), payload)
+            .map_err(|cause| self.stream.failed("send on", &cause))?;
+        if self.unsent.learn(payload.len(), begun.elapsed()) {
+            // A stream that holds more only ends later.
+            let _ = socket::hold(&self.stream.connection.socket, self.unsent.bytes());
+        }
+        self.stream.sequence = sequence.wrapping_add(1);
         Ok(sequence)
     }
 
@@ -83,17 +95,17 @@ impl FrameSink for Sink {
         self.send(Frame { header: FrameHeader::empty(FrameKind::Finish), payload: None })?;
         // The receiver sends nothing on a stream, so nothing unread can turn the close into a reset. It may hang up as soon as it has
         // the last frame, so an error of what comes after that says nothing.
-        let _ = self.0.connection.end_writing();
+        let _ = self.stream.connection.end_writing();
         Ok(())
     }
 
     fn configure(&self, options: &SendOptions) {
         // Whether the system has it was checked at the start; a route may still insist on another.
-        let _ = options.congestion.as_ref().map(|name| socket::set_congestion(&self.0.connection.socket, name));
+        let _ = options.congestion.as_ref().map(|name| socket::set_congestion(&self.stream.connection.socket, name));
     }
 
     fn pacer(&self) -> Option<Pacer> {
-        let socket = Arc::downgrade(&self.0.connection.socket);
+        let socket = Arc::downgrade(&self.stream.connection.socket);
         Some(Arc::new(move |rate| {
             // A stream that cannot be paced is only less smooth.
             let _ = socket.upgrade().map(|socket| socket::pace(&socket, rate));
@@ -105,16 +117,16 @@ impl FrameSink for Sink {
     }
 
     fn tcp(&self) -> Option<TcpGauge> {
-        let socket = Arc::downgrade(&self.0.connection.socket);
+        let socket = Arc::downgrade(&self.stream.connection.socket);
         Some(Arc::new(move || tcp_info(&*socket.upgrade()?).map(TcpMeters::from)))
     }
 
     fn is_sending(&self) -> bool {
-        tcp_info(&*self.0.connection.socket).is_some_and(|tcp| tcp.is_sending())
+        tcp_info(&*self.stream.connection.socket).is_some_and(|tcp| tcp.is_sending())
     }
 
     fn breaker(&self) -> Breaker {
-        self.0.breaker()
+        self.stream.breaker()
     }
 }
 
