@@ -41,7 +41,7 @@ use fit::Bound;
 use pacing::{Found, Pacing, Sent};
 use seen::Seen;
 pub(super) use stage::LOSSY;
-use stage::Stage;
+use stage::{Next, Stage};
 
 /// Bytes that a stream sends in its first round trip [RFC 6928], and the most of an interval that new ones are taken to lack.
 const FIRST_WINDOW: f64 = 14_480.0;
@@ -155,6 +155,10 @@ impl Model {
             let reason = format!("{} ({ran} to the end, which is near)", next.reason);
             return self.answer(PerStage::all(ran), policy, reason);
         }
+        let next = match self.pacing.enough(next.workers).filter(|_| !self.network.is_probing()) {
+            Some(workers) => Next { workers, reason: format!("{}; trying {workers}, for all share one rate", next.reason) },
+            None => next,
+        };
         match self.pacing.decide(next.workers, self.network.is_probing()) {
             None => self.answer(PerStage::all(next.workers), policy, next.reason),
             Some(trial) => self.answer(PerStage::all(ran), policy, format!("{} ({ran} until then: {trial})", next.reason)),

@@ -32,6 +32,9 @@ const LOWERED: u32 = 3;
 const TELLING: f64 = 1.2;
 const SHARED: f64 = 0.4;
 
+/// How many of such streams one of them may be enough for.
+const FEWER: u16 = 2;
+
 /// Seconds before pacing is tried again where it was in vain, at first and at most; each further time doubles them.
 const AGAIN: (f64, f64) = (4.0, 64.0);
 
@@ -94,13 +97,16 @@ struct Slower {
 pub(super) struct Pacing {
     state: State,
     last: Sent,
+    /// Bytes per second of each stream, in the interval before if that was more: in one that loses much it may be less.
+    carried: f64,
     /// Whether there were as many streams in the interval before.
     steady: bool,
     /// Whether there was no interval before.
     first: bool,
-    /// The fewest streams that had this rate; whether more of them carried as much each, or fewer no more.
+    /// The fewest streams that had this rate; whether more of them carried as much each, or fewer no more; whether more of them did not.
     fewest: u16,
     own: bool,
+    shared: bool,
     /// What was before fewer streams are sent faster, until it is known what these carry.
     slower: Option<Slower>,
     /// Seconds until a trial, and after the next one in vain.
@@ -121,10 +127,12 @@ impl Default for Pacing {
         Self {
             state: State::Free,
             last: Sent::default(),
+            carried: 0.0,
             steady: false,
             first: true,
             fewest: 0,
             own: false,
+            shared: false,
             slower: None,
             wait: 0.0,
             again: AGAIN.0,
@@ -160,6 +168,7 @@ impl Pacing {
     pub(super) fn observe(&mut self, sent: &Sent) -> Found {
         let before = std::mem::replace(&mut self.last, *sent);
         (self.steady, self.first) = (before.streams == sent.streams, before.streams == 0);
+        self.carried = if self.steady { before.each().max(sent.each()) } else { sent.each() };
         self.wait -= sent.time;
         if sent.pacing != self.rate() {
             self.overruled(sent.pacing);
@@ -191,7 +200,7 @@ impl Pacing {
 
     /// Nothing is known of a rate but that so many streams have it.
     fn begin_anew(&mut self) {
-        (self.fewest, self.own, self.slower) = (self.last.streams, false, None);
+        (self.fewest, self.own, self.shared, self.slower) = (self.last.streams, false, false, None);
     }
 
     fn tried(&mut self, rate: f64, lost: f64) -> Found {
@@ -202,14 +211,19 @@ impl Pacing {
         }
         self.state = State::Paced { rate };
         self.begin_anew();
-        (self.quiet, self.gap, self.step, self.lowered) = (self.last.time, QUIET.0, STEP.0, 0);
+        // A little more than what was carried while much was lost may get through.
+        (self.quiet, self.gap, self.step, self.lowered) = (self.last.time, 0.0, STEP.0, 0);
         if lost > OTHER { Found::Calm } else { Found::Usual }
     }
 
     fn paced(&mut self, rate: f64) -> Found {
         let sent = self.last;
         let growth = f64::from(sent.streams) / f64::from(self.fewest.max(1));
-        self.own |= growth >= TELLING && sent.each() > rate * growth.powf(-SHARED);
+        if growth >= TELLING {
+            let each = sent.each() > rate * growth.powf(-SHARED);
+            self.own |= each;
+            self.shared |= !each;
+        }
         if let Some(slower) = self.slower.take_if(|slower| sent.streams <= slower.fewer) {
             self.own = !self.is_held_back(rate) || sent.lost() > LOSSY;
             if self.own {
@@ -262,7 +276,7 @@ impl Pacing {
             State::Paced { rate } if next >= self.last.streams && self.steady && self.loses() && self.is_wrong(rate) => {
                 Some(self.begin())
             }
-            State::Paced { rate } if self.quiet >= self.gap && next == self.last.streams && !probing => {
+            State::Paced { rate } if self.quiet >= self.gap && self.is_as_many(next) && !probing => {
                 self.state = State::Raising { rate: self.step * rate, from: rate };
                 Some("seeing whether each gets through faster")
             }
@@ -272,6 +286,18 @@ impl Pacing {
             }
             _ => None,
         }
+    }
+
+    /// Where all share one rate and lose nothing, so few of them as may carry it all.
+    pub(super) fn enough(&self, next: u16) -> Option<u16> {
+        let rests = matches!(self.state, State::Paced { .. }) && self.steady && self.quiet > 0.0 && self.slower.is_none();
+        (rests && self.shared && !self.own && next == self.last.streams && next > 1).then(|| next.div_ceil(FEWER))
+    }
+
+    /// Whether there are to be as many streams, or so few more that a higher rate tells the same, unless each has its own.
+    fn is_as_many(&self, next: u16) -> bool {
+        let streams = self.last.streams;
+        next == streams || !self.own && next > streams && f64::from(next) < TELLING * f64::from(streams)
     }
 
     /// Each of fewer streams than have had this rate carries more, unless a rate of its own is what it has.
@@ -287,7 +313,7 @@ impl Pacing {
     }
 
     fn begin(&mut self) -> &'static str {
-        self.state = State::Trying { rate: SLOWER * self.last.each(), lost: self.last.lost() };
+        self.state = State::Trying { rate: SLOWER * self.carried, lost: self.last.lost() };
         "seeing whether each loses less if it is sent no faster than it gets through"
     }
 }

@@ -151,9 +151,9 @@ fn trials_end_where_all_streams_are_new() {
     path.send(4, 4);
     path.pacing.begin_again();
     assert_eq!(path.pacing.rate(), None);
-    path.pass(3);
+    path.send(4, 4);
     let before = path.each();
-    path.pass(1);
+    path.send(4, 4);
     assert!(path.each() > before, "a higher rate is tried");
     path.pacing.begin_again();
     assert!((path.each() - before).abs() < 1.0);
