@@ -269,7 +269,7 @@ impl Stage {
         if enough.is_some() || matches!(self.news, News::Surprise(_)) {
             return Next { workers, reason };
         }
-        if self.probe.may_look_below(workers == self.ran && self.growing == 0, self.time)
+        if self.probe.may_look_below(workers <= self.ran && self.growing == 0, self.time)
             && let Some(tried) = fewer(fit, &self.losses, price, workers)
         {
             self.probe.looked_below(self.time);
