@@ -12,39 +12,43 @@ const MOST: u32 = 512 << 10;
 const LONG: Duration = Duration::from_millis(100);
 const SHORT: Duration = Duration::from_millis(25);
 
-/// Shorter writes say little of how fast a stream is.
-const TELLING: usize = 64 << 10;
-
 /// What is held for a stream.
-pub(super) struct Unsent(u32);
+pub(super) struct Unsent {
+    bytes: u32,
+    /// What was written since that was judged last, and how long it took: less than fits into the room that there was says little.
+    written: usize,
+    took: Duration,
+}
 
 impl Default for Unsent {
     fn default() -> Self {
-        Self(FIRST)
+        Self { bytes: FIRST, written: 0, took: Duration::ZERO }
     }
 }
 
 impl Unsent {
     /// Bytes that may be held.
     pub(super) fn bytes(&self) -> u32 {
-        self.0
+        self.bytes
     }
 
     /// Takes how long it took to write so many; answers whether more or fewer may be held now.
     pub(super) fn learn(&mut self, written: usize, took: Duration) -> bool {
-        if written < TELLING {
+        (self.written, self.took) = (self.written.saturating_add(written), self.took.saturating_add(took));
+        if self.written < self.bytes as usize {
             return false;
         }
-        let lasts = took.mul_f64(f64::from(self.0) / written as f64);
+        let lasts = self.took.mul_f64(f64::from(self.bytes) / self.written as f64);
         let bytes = if lasts > LONG {
-            self.0 / 2
+            self.bytes / 2
         } else if lasts < SHORT {
-            self.0 * 2
+            self.bytes * 2
         } else {
-            self.0
+            self.bytes
         };
+        (self.written, self.took) = (0, Duration::ZERO);
         let bytes = bytes.clamp(LEAST, MOST);
-        std::mem::replace(&mut self.0, bytes) != bytes
+        std::mem::replace(&mut self.bytes, bytes) != bytes
     }
 }
 
@@ -59,9 +63,22 @@ mod tests {
             let told = unsent.learn(256 << 10, Duration::from_millis(took_ms));
             (told, unsent.bytes() >> 10)
         };
+        // 512 KiB are judged by two frames.
         assert_eq!([0, 0, 0, 0].map(&mut after), [(true, 128), (true, 256), (true, 512), (false, 512)]);
-        assert_eq!([800, 800, 800, 800, 800].map(&mut after), [(true, 256), (true, 128), (true, 64), (true, 32), (false, 32)]);
+        let slow = [(true, 256), (true, 128), (true, 64), (true, 32), (false, 32)];
+        assert_eq!([800; 5].map(&mut after), slow);
         assert_eq!([300, 100, 100, 30, 20].map(&mut after), [(false, 32), (true, 64), (false, 64), (true, 128), (true, 256)]);
-        assert!(!unsent.learn(100, Duration::from_secs(9)) && unsent.bytes() == 256 << 10);
+    }
+
+    #[test]
+    fn many_small_frames_tell_as_much_as_a_large_one() {
+        let mut unsent = Unsent::default();
+        let mut after = |took_us| {
+            for _ in 0..100 {
+                unsent.learn(20 << 10, Duration::from_micros(took_us));
+            }
+            unsent.bytes() >> 10
+        };
+        assert_eq!([10, 100_000, 1000].map(&mut after), [512, 32, 512]);
     }
 }

@@ -160,6 +160,7 @@ fn seen(observation: &Observation) -> PerStage<Seen> {
         lack: 0.0,
         time: pace::weight(observation.interval),
         cpu_bound: observation.cpu_bound,
+        paced: false,
     };
     let reading = stage(workers.read, busy.read, rate.read, sender == Level::Full && busy.read >= ALWAYS);
     let blocked = receiver == Level::Full || (sender == Level::Empty && busy.network >= ALWAYS);

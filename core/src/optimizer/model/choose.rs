@@ -16,8 +16,9 @@ const NEARLY: f64 = 0.98;
 /// A number this little above the fewest is kept where it runs already: new streams cost more than it.
 const NEAR: f64 = 1.1;
 
-/// What is tried where fewer workers may be better, as parts of them, and how likely that has to be.
-const FEWER: [(f64, f64); 2] = [(0.85, 0.25), (0.5, 0.5)];
+/// What is tried where fewer workers may be better, as a part of them, and how likely that has to be.
+const FEWER: f64 = 0.85;
+const DOUBT: f64 = 0.25;
 
 /// Over how many seconds what other workers bring has to be more than what the trial, and those that join, may cost.
 const WORTHWHILE: f64 = 30.0;
@@ -76,6 +77,10 @@ fn joining(losses: &Losses, price: &Price, before: u16, now: u16) -> f64 {
 /// Fewer workers that may well be better than those that run, if there are any: it takes one interval to know, and where they are not, the
 /// others have to join them again.
 pub(super) fn fewer(fit: &Fit, losses: &Losses, price: &Price, current: u16) -> Option<u16> {
+    let tried = whole(FEWER * f64::from(current)).min(current.saturating_sub(1));
+    if tried == 0 {
+        return None;
+    }
     let law = losses.law(|workers| fit.load(workers));
     let utility = |workers: u16| {
         let (worths, paid) = (worths(workers, fit.filled), price.k.powf(-f64::from(workers)));
@@ -84,20 +89,12 @@ pub(super) fn fewer(fit: &Fit, losses: &Losses, price: &Price, current: u16) -> 
             worths[index] * (paid - price.loss_weight * law.caused(load))
         }
     };
-    let same = utility(current);
-    // What a number is worth over the time in which it has to pay, if it is worth trying.
-    let worth = |(part, likely): (f64, f64)| {
-        let tried = whole(part * f64::from(current)).min(current.saturating_sub(1));
-        let less = utility(tried);
-        let brings =
-            |index: usize| (less(index) / same(index).abs().max(f64::MIN_POSITIVE) - same(index).signum()).clamp(-1.0, 1.0);
-        let doubt = fit.mean(|index| if brings(index) > 0.0 { 1.0 } else { 0.0 });
-        let (gain, cost) = (fit.mean(|index| brings(index).max(0.0)), fit.mean(|index| (-brings(index)).max(0.0)));
-        let net = WORTHWHILE * gain - cost - (1.0 - doubt) * joining(losses, price, tried, current);
-        (tried > 0 && doubt >= likely && net >= 0.0).then_some((tried, net))
-    };
-    let worthy = FEWER.into_iter().filter_map(worth);
-    worthy.max_by(|one, other| one.1.total_cmp(&other.1)).map(|(tried, _)| tried)
+    let (less, same) = (utility(tried), utility(current));
+    let brings = |index: usize| (less(index) / same(index).abs().max(f64::MIN_POSITIVE) - same(index).signum()).clamp(-1.0, 1.0);
+    let doubt = fit.mean(|index| if brings(index) > 0.0 { 1.0 } else { 0.0 });
+    let (gain, cost) = (fit.mean(|index| brings(index).max(0.0)), fit.mean(|index| (-brings(index)).max(0.0)));
+    let back = (1.0 - doubt) * joining(losses, price, tried, current);
+    (doubt >= DOUBT && WORTHWHILE * gain >= cost + back).then_some(tried)
 }
 
 /// The expected utility of each candidate, as a share of the most that each hypothesis holds possible.

@@ -131,13 +131,14 @@ impl Model {
             ran: workers,
             working: workers,
             rate,
-            // Streams that were sent too fast lost it, however many they are.
-            loss: observation.loss.filter(|_| found != Found::OwnRate),
+            // Streams that were sent too fast lost it, however many they are, and some of it still after they were paced.
+            loss: observation.loss.filter(|_| !matches!(found, Found::OwnRate | Found::Calm)),
             loss_before: observation.loss_before,
             bound: Bound::Exact,
             lack: unfound(observation, self.waited(observation.interval)),
             time,
             cpu_bound: observation.cpu_bound,
+            paced: observation.applied.pacing.is_some(),
         });
         let now = utility::of(observation);
         self.lately = if self.lately == 0.0 { now } else { f64::midpoint(self.lately, now) };
@@ -151,14 +152,14 @@ impl Model {
             return self.apart(observation);
         }
         let next = self.network.decide(&Price::of(policy, policy.limit.network), None);
+        let next = match self.pacing.enough().filter(|_| self.network.rests(next.workers)) {
+            Some(workers) => Next { workers, reason: format!("{}; trying {workers}, for all share one rate", next.reason) },
+            None => next,
+        };
         if next.workers < ran && is_ending(observation) {
             let reason = format!("{} ({ran} to the end, which is near)", next.reason);
             return self.answer(PerStage::all(ran), policy, reason);
         }
-        let next = match self.pacing.enough(next.workers).filter(|_| !self.network.is_probing()) {
-            Some(workers) => Next { workers, reason: format!("{}; trying {workers}, for all share one rate", next.reason) },
-            None => next,
-        };
         match self.pacing.decide(next.workers, self.network.is_probing()) {
             None => self.answer(PerStage::all(next.workers), policy, next.reason),
             Some(trial) => self.answer(PerStage::all(ran), policy, format!("{} ({ran} until then: {trial})", next.reason)),

@@ -32,6 +32,12 @@ const LOWERED: u32 = 3;
 const TELLING: f64 = 1.2;
 const SHARED: f64 = 0.4;
 
+/// Growth that tells that they share one also where rates of their own may just have filled the path.
+const SURE: f64 = 1.5;
+
+/// By how much each of the streams that are left carries more than in the interval before, as long as they still become faster.
+const GROWN: f64 = 1.05;
+
 /// How many of such streams one of them may be enough for.
 const FEWER: u16 = 2;
 
@@ -96,13 +102,9 @@ struct Slower {
 #[derive(Debug, Clone)]
 pub(super) struct Pacing {
     state: State,
+    /// What was sent in the last interval, and in the one before it.
     last: Sent,
-    /// Bytes per second of each stream, in the interval before if that was more: in one that loses much it may be less.
-    carried: f64,
-    /// Whether there were as many streams in the interval before.
-    steady: bool,
-    /// Whether there was no interval before.
-    first: bool,
+    before: Sent,
     /// The fewest streams that had this rate; whether more of them carried as much each, or fewer no more; whether more of them did not.
     fewest: u16,
     own: bool,
@@ -127,9 +129,7 @@ impl Default for Pacing {
         Self {
             state: State::Free,
             last: Sent::default(),
-            carried: 0.0,
-            steady: false,
-            first: true,
+            before: Sent::default(),
             fewest: 0,
             own: false,
             shared: false,
@@ -166,9 +166,7 @@ impl Pacing {
 
     /// Takes what was sent since the last decision.
     pub(super) fn observe(&mut self, sent: &Sent) -> Found {
-        let before = std::mem::replace(&mut self.last, *sent);
-        (self.steady, self.first) = (before.streams == sent.streams, before.streams == 0);
-        self.carried = if self.steady { before.each().max(sent.each()) } else { sent.each() };
+        self.before = std::mem::replace(&mut self.last, *sent);
         self.wait -= sent.time;
         if sent.pacing != self.rate() {
             self.overruled(sent.pacing);
@@ -219,12 +217,12 @@ impl Pacing {
     fn paced(&mut self, rate: f64) -> Found {
         let sent = self.last;
         let growth = f64::from(sent.streams) / f64::from(self.fewest.max(1));
-        if growth >= TELLING {
-            let each = sent.each() > rate * growth.powf(-SHARED);
-            self.own |= each;
-            self.shared |= !each;
-        }
-        if let Some(slower) = self.slower.take_if(|slower| sent.streams <= slower.fewer) {
+        let each = sent.each() > rate * growth.powf(-SHARED);
+        self.own |= growth >= TELLING && each;
+        self.shared |= growth >= SURE && !each;
+        // The windows of those that are left may have to grow first.
+        let grow = sent.each() > GROWN * self.before.each() && !self.is_held_back(rate) && sent.lost() <= LOSSY;
+        if let Some(slower) = self.slower.take_if(|slower| sent.streams <= slower.fewer && !grow) {
             self.own = !self.is_held_back(rate) || sent.lost() > LOSSY;
             if self.own {
                 self.state = State::Paced { rate: slower.rate };
@@ -232,7 +230,7 @@ impl Pacing {
             }
         } else if self.is_held_back(rate) {
             // What a trial has put into the queues is still lost right after it.
-            let lower = sent.lost() > LOSSY && self.steady && self.quiet > 0.0;
+            let lower = sent.lost() > LOSSY && self.is_steady() && self.quiet > 0.0;
             self.state = State::Paced { rate: if lower { LOWER * rate } else { rate } };
             self.part = (self.part + MEAN * (sent.each() / rate - self.part)).min(1.0);
             self.quiet = if lower { 0.0 } else { self.quiet + sent.time };
@@ -266,17 +264,18 @@ impl Pacing {
     /// What is tried next, with the streams that there are, where there would be `next` of them, perhaps only to see what these carry; `None` if
     /// nothing is.
     pub(super) fn decide(&mut self, next: u16, probing: bool) -> Option<&'static str> {
-        // So few are not wanted any more, and never ran.
+        // So few are not wanted any more.
         if let Some(slower) = self.slower.take_if(|slower| next > slower.fewer) {
             (self.state, self.fewest) = (State::Paced { rate: slower.rate }, slower.fewest);
+            self.own |= self.last.streams <= slower.fewer;
         }
         match self.state {
             State::Free if self.wait <= 0.0 && self.loses() => Some(self.begin()),
             // All share less than that, or something else than their rate is why they lose.
-            State::Paced { rate } if next >= self.last.streams && self.steady && self.loses() && self.is_wrong(rate) => {
+            State::Paced { rate } if next >= self.last.streams && self.is_steady() && self.loses() && self.is_wrong(rate) => {
                 Some(self.begin())
             }
-            State::Paced { rate } if self.quiet >= self.gap && self.is_as_many(next) && !probing => {
+            State::Paced { rate } if self.quiet >= self.gap && self.is_as_many(next) && !probing && self.slower.is_none() => {
                 self.state = State::Raising { rate: self.step * rate, from: rate };
                 Some("seeing whether each gets through faster")
             }
@@ -288,10 +287,19 @@ impl Pacing {
         }
     }
 
-    /// Where all share one rate and lose nothing, so few of them as may carry it all.
-    pub(super) fn enough(&self, next: u16) -> Option<u16> {
-        let rests = matches!(self.state, State::Paced { .. }) && self.steady && self.quiet > 0.0 && self.slower.is_none();
-        (rests && self.shared && !self.own && next == self.last.streams && next > 1).then(|| next.div_ceil(FEWER))
+    /// Where all share one rate and lose nothing, so few of them as may carry it all. It is tried once, for what comes of it tells.
+    pub(super) fn enough(&self) -> Option<u16> {
+        let State::Paced { rate } = self.state else { return None };
+        let sent = self.last;
+        let rests = self.is_steady() && self.quiet > 0.0 && sent.lost() <= LOSSY && self.slower.is_none();
+        let fewer = sent.streams.div_ceil(FEWER);
+        let all = rate * f64::from(self.fewest) >= CARRIED * sent.rate;
+        (rests && self.shared && !self.own && all && fewer < self.fewest).then_some(fewer)
+    }
+
+    /// Whether there were as many streams in the interval before.
+    fn is_steady(&self) -> bool {
+        self.before.streams == self.last.streams
     }
 
     /// Whether there are to be as many streams, or so few more that a higher rate tells the same, unless each has its own.
@@ -309,11 +317,14 @@ impl Pacing {
 
     /// Whether so much is lost that a trial may be worth it. New streams lose much anyway.
     fn loses(&self) -> bool {
-        if self.steady { self.last.lost() > LOSSY } else { self.first && self.last.lost() > MUCH }
+        if self.is_steady() { self.last.lost() > LOSSY } else { self.before.streams == 0 && self.last.lost() > MUCH }
     }
 
     fn begin(&mut self) -> &'static str {
-        self.state = State::Trying { rate: SLOWER * self.carried, lost: self.last.lost() };
+        // In an interval that loses much they may carry less than they can.
+        let usual = self.is_steady() && self.before.lost() > LOSSY;
+        let carried = if usual { self.before.each().max(self.last.each()) } else { self.last.each() };
+        self.state = State::Trying { rate: SLOWER * carried, lost: self.last.lost() };
         "seeing whether each loses less if it is sent no faster than it gets through"
     }
 }

@@ -23,6 +23,8 @@ pub(super) struct Seen {
     pub(super) time: f64,
     /// Whether the processors of this host were what limited.
     pub(super) cpu_bound: bool,
+    /// Whether the system sent each worker's bytes no faster than it was told.
+    pub(super) paced: bool,
 }
 
 impl Seen {
@@ -30,7 +32,7 @@ impl Seen {
     #[cfg(test)]
     pub(super) fn of(ran: f64, rate: f64) -> Self {
         let (bound, working) = (Bound::Exact, ran);
-        Self { ran, working, rate, loss: None, loss_before: None, bound, lack: 0.0, time: 1.0, cpu_bound: false }
+        Self { ran, working, rate, loss: None, loss_before: None, bound, lack: 0.0, time: 1.0, cpu_bound: false, paced: false }
     }
 
     /// The measurement, where there were `before` workers in the interval before. What new workers lacked is made up for by half, and in

@@ -14,12 +14,12 @@ use crate::report::human_rate;
 mod tests;
 
 /// Most that the number of workers grows by in one decision, as the guard has it; most where so much was lost, or by new ones before they found
-/// their rate, that far more of them cost much; and most after a change, which may be the room that one of many others left. Most that it
-/// shrinks by, and most that it goes below the fewest that were tried, unless
-/// much is lost: too few cost more than too many.
+/// their rate, that far more of them cost much; and most after a change, which may be the room that one of many others left, and where workers
+/// are paced, for those that are too many lose what they are sent. Most that it shrinks by, and most that it goes below the fewest that were
+/// tried, unless much is lost: too few cost more than too many.
 const BOUND: u16 = 4;
 const LOSSY_BOUND: u16 = 2;
-const CHANGED_BOUND: f64 = 1.5;
+const CAREFUL_BOUND: f64 = 1.5;
 const SHRINKING: u16 = 3;
 const UNTRIED: f64 = 2.0;
 pub(in crate::optimizer) const LOSSY: f64 = 0.01;
@@ -89,6 +89,8 @@ pub(super) struct Stage {
     /// Whether its workers waited for processors in the last interval, and for how many more seconds there are no more than have run.
     cpu_bound: bool,
     bounded: f64,
+    /// Whether each of its workers was paced.
+    paced: bool,
     news: News,
     /// Whether pacing has just ended what was lost.
     calmed: bool,
@@ -118,6 +120,7 @@ impl Stage {
             time: 1.0,
             cpu_bound: false,
             bounded: 0.0,
+            paced: false,
             news: News::Expected,
             calmed: false,
             probed: None,
@@ -146,6 +149,11 @@ impl Stage {
         self.probe.is_going_on()
     }
 
+    /// Whether as many workers go on as there were, of which what is to be known of them is known.
+    pub(super) fn rests(&self, next: u16) -> bool {
+        next == self.ran && self.news == News::Expected && self.growing == 0 && self.bounded <= 0.0 && !self.is_probing()
+    }
+
     /// Whether all of its workers are new.
     pub(super) fn is_new(&self) -> bool {
         self.ran == 0
@@ -166,7 +174,7 @@ impl Stage {
         self.growing = self.growing_since(seen.rate, seen.time);
         (self.lost, self.lost_before) = (seen.loss.unwrap_or(0.0), seen.loss_before.unwrap_or(0.0));
         self.fell = FELL * seen.rate < self.rate;
-        (self.rate, self.time, self.cpu_bound) = (seen.rate, seen.time, seen.cpu_bound);
+        (self.rate, self.time, self.cpu_bound, self.paced) = (seen.rate, seen.time, seen.cpu_bound, seen.paced);
         self.bounded = if seen.cpu_bound { BOUNDED } else { self.bounded - seen.time };
         // From as many that worked as they did now.
         let from = self.probed.map(|from| f64::from(from) * seen.working / seen.ran);
@@ -254,11 +262,14 @@ impl Stage {
         }
         let lossy = self.lost > LOSSY;
         let least = if self.growing > 0 { self.ran } else { self.least(enough) };
+        let careful = whole((CAREFUL_BOUND * f64::from(self.ran)).ceil());
         let most = match self.news {
             // As many as have moved more may come back.
             _ if self.bounded > 0.0 => whole(self.filter.most_ever()).max(self.ran),
-            News::Changed => whole((CHANGED_BOUND * f64::from(self.ran)).ceil()),
-            _ if std::mem::take(&mut self.calmed) || lossy || self.lost_before > LOSSY => self.ran.saturating_mul(LOSSY_BOUND),
+            News::Changed => careful,
+            _ if std::mem::take(&mut self.calmed) => self.ran.saturating_mul(LOSSY_BOUND),
+            _ if self.paced => careful,
+            _ if lossy || self.lost_before > LOSSY => self.ran.saturating_mul(LOSSY_BOUND),
             _ => self.ran.saturating_mul(BOUND),
         };
         let telling = (lossy || self.cpu_bound) && enough.is_none();
@@ -269,7 +280,7 @@ impl Stage {
         if enough.is_some() || matches!(self.news, News::Surprise(_)) {
             return Next { workers, reason };
         }
-        if self.probe.may_look_below(workers <= self.ran && self.growing == 0, self.time)
+        if self.probe.may_look_below(workers == self.ran && self.growing == 0, self.time)
             && let Some(tried) = fewer(fit, &self.losses, price, workers)
         {
             self.probe.looked_below(self.time);

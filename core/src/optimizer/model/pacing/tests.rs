@@ -65,6 +65,95 @@ fn fewer_streams_that_share_a_rate_are_sent_faster() {
     }
 }
 
+/// Paced streams that share one rate, which twice as many have shown.
+fn sharing() -> Path {
+    let mut path = Path::new(1e9, 4e6);
+    path.send(4, 8);
+    path.send(4, 8);
+    path.send(8, 4);
+    path.send(4, 5);
+    assert_eq!(path.pacing.enough(), None, "it is not known yet what four lose");
+    path.send(4, 5);
+    path
+}
+
+#[test]
+fn where_all_share_one_rate_half_of_them_are_tried_until_one_carries_it() {
+    let mut path = sharing();
+    for fewer in [2, 1] {
+        assert_eq!(path.pacing.enough(), Some(fewer));
+        path.send(2 * fewer, fewer);
+        path.send(fewer, fewer + 1);
+        path.send(fewer, fewer + 1);
+    }
+    assert_eq!(path.pacing.enough(), None);
+    assert!(is_just_below(path.each(), 4e6), "{}", path.each());
+}
+
+#[test]
+fn half_of_them_are_tried_once_and_judged_when_they_become_no_faster() {
+    let (mut path, mut slow) = (sharing(), sharing());
+    let before = path.each();
+    let carry = |path: &mut Path, streams: u16, each: f64, next: u16| {
+        let (rate, pacing) = (each * f64::from(streams), path.pacing.rate());
+        let found = path.pacing.observe(&Sent { streams, rate, loss: Some(0.0), pacing, time: 1.0 });
+        (found, path.pacing.decide(next, false))
+    };
+    for path in [&mut path, &mut slow] {
+        carry(path, 4, before, 2);
+        assert_eq!(carry(path, 2, 1.2 * before, 2), (Found::Usual, None), "they become faster");
+    }
+    assert_eq!(carry(&mut path, 2, 1.2 * before, 3).0, Found::OwnRate);
+    assert!(is_just_below(path.each(), 1.01 * before));
+    // Somebody wants more before that is known.
+    carry(&mut slow, 2, 1.3 * before, 4);
+    assert!(is_just_below(slow.each(), 1.01 * before));
+    for path in [&mut path, &mut slow] {
+        for _ in 0..3 {
+            carry(path, 4, path.each(), 5);
+        }
+        assert_eq!(path.pacing.enough(), None);
+    }
+}
+
+#[test]
+fn half_of_them_are_not_tried_where_some_is_lost_or_each_may_have_its_own() {
+    let mut path = sharing();
+    path.all = 3.5e6;
+    path.send(4, 5);
+    assert_eq!(path.pacing.enough(), None);
+    let mut path = Path::new(1e6, 5e6);
+    path.send(4, 5);
+    path.send(4, 5);
+    // Rates of their own that just fill the path.
+    for _ in 0..4 {
+        path.send(5, 5);
+    }
+    assert_eq!(path.pacing.enough(), None);
+}
+
+#[test]
+fn where_the_rate_falls_to_half_the_next_trial_begins_there() {
+    let mut path = Path::new(1e6, 1e9);
+    path.pass(3);
+    path.own = 5e5;
+    path.pass(4);
+    assert!(is_just_below(path.each(), 5e5), "{}", path.each());
+}
+
+#[test]
+fn a_few_more_streams_wait_for_a_higher_rate_unless_each_has_its_own() {
+    let mut path = Path::new(1e6, 1e9);
+    path.send(8, 8);
+    assert!(path.send(8, 9).1.is_some());
+    let mut path = Path::new(1e6, 1e9);
+    path.send(8, 8);
+    path.send(8, 16);
+    path.send(16, 16);
+    path.pass(1);
+    assert!(path.pacing.own && path.send(16, 18).1.is_none());
+}
+
 #[test]
 fn fewer_streams_that_never_were_leave_the_rate_as_it_was() {
     let mut path = Path::new(1e9, 4e6);
