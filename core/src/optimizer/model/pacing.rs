@@ -228,15 +228,27 @@ impl Pacing {
                 self.state = State::Paced { rate: slower.rate };
                 return Found::OwnRate;
             }
-        } else if self.is_held_back(rate) {
-            // What a trial has put into the queues is still lost right after it.
-            let lower = sent.lost() > LOSSY && self.is_steady() && self.quiet > 0.0;
-            self.state = State::Paced { rate: if lower { LOWER * rate } else { rate } };
-            self.part = (self.part + MEAN * (sent.each() / rate - self.part)).min(1.0);
-            self.quiet = if lower { 0.0 } else { self.quiet + sent.time };
-            self.lowered = if sent.lost() > LOSSY { self.lowered + u32::from(lower) } else { 0 };
+        } else {
+            self.settle(rate);
         }
         Found::Usual
+    }
+
+    /// Goes down where some is lost still, and knows for how long nothing is.
+    fn settle(&mut self, rate: f64) {
+        let (sent, held) = (self.last, self.is_held_back(rate));
+        let lossy = sent.lost() > LOSSY && self.is_steady();
+        // What a trial has put into the queues is still lost right after it.
+        let lower = lossy && if held { self.quiet > 0.0 } else { self.own };
+        if lower {
+            (self.state, self.quiet) = (State::Paced { rate: LOWER * rate }, 0.0);
+        } else if held {
+            self.quiet += sent.time;
+        }
+        if held {
+            self.part = (self.part + MEAN * (sent.each() / rate - self.part)).min(1.0);
+        }
+        self.lowered = if lossy { self.lowered + u32::from(lower) } else { 0 };
     }
 
     fn is_held_back(&self, rate: f64) -> bool {

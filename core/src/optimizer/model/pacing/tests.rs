@@ -142,6 +142,17 @@ fn where_the_rate_falls_to_half_the_next_trial_begins_there() {
 }
 
 #[test]
+fn a_rate_above_what_each_has_is_left_soon() {
+    let mut path = Path::new(1e6, 1e9);
+    let sent = Sent { streams: 4, rate: 4e6, loss: Some(0.1), pacing: Some(1_150_000), time: 1.0 };
+    path.pacing.observe(&sent);
+    for _ in 0..8 {
+        path.send(8, 8);
+    }
+    assert!(is_just_below(path.each(), 1e6), "{}", path.each());
+}
+
+#[test]
 fn a_few_more_streams_wait_for_a_higher_rate_unless_each_has_its_own() {
     let mut path = Path::new(1e6, 1e9);
     path.send(8, 8);
