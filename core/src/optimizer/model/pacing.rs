@@ -333,9 +333,9 @@ impl Pacing {
     }
 
     fn begin(&mut self) -> &'static str {
-        // In an interval that loses much they may carry less than they can.
-        let usual = self.is_steady() && self.before.lost() > LOSSY;
-        let carried = if usual { self.before.each().max(self.last.each()) } else { self.last.each() };
+        // Where TCP itself slows down, they may carry less than they can in an interval that loses much.
+        let slowed = self.is_steady() && matches!(self.state, State::Free);
+        let carried = if slowed { self.before.each().max(self.last.each()) } else { self.last.each() };
         self.state = State::Trying { rate: SLOWER * carried, lost: self.last.lost() };
         "seeing whether each loses less if it is sent no faster than it gets through"
     }
