@@ -79,8 +79,8 @@ pub(super) struct Stage {
     /// gone.
     rate: f64,
     growing: u8,
-    /// Whether that is much less than in the one before it.
-    fell: bool,
+    /// Bytes per second of the interval before it.
+    rate_before: f64,
     /// The shares that the last interval lost, and the time before it in which new workers found their rate; 0 where the system does not tell.
     lost: f64,
     lost_before: f64,
@@ -114,7 +114,7 @@ impl Stage {
             joined: 0.0,
             rate: 0.0,
             growing: 0,
-            fell: false,
+            rate_before: 0.0,
             lost: 0.0,
             lost_before: 0.0,
             time: 1.0,
@@ -173,7 +173,7 @@ impl Stage {
         self.probed = self.probe.end().filter(|from| f64::from(self.ran) > SETTLED * f64::from(*from));
         self.growing = self.growing_since(seen.rate, seen.time);
         (self.lost, self.lost_before) = (seen.loss.unwrap_or(0.0), seen.loss_before.unwrap_or(0.0));
-        self.fell = FELL * seen.rate < self.rate;
+        self.rate_before = self.rate;
         (self.rate, self.time, self.cpu_bound, self.paced) = (seen.rate, seen.time, seen.cpu_bound, seen.paced);
         self.bounded = if seen.cpu_bound { BOUNDED } else { self.bounded - seen.time };
         // From as many that worked as they did now.
@@ -241,7 +241,7 @@ impl Stage {
     /// new workers may need longer than one interval to find their rate.
     fn undone(&self) -> u16 {
         let grown = self.before > 0 && f64::from(self.ran) > SETTLED * f64::from(self.before);
-        if grown && self.fell { self.before } else { 0 }
+        if grown && FELL * self.rate < self.rate_before { self.before } else { 0 }
     }
 
     /// Bytes per second that the stage moves with the workers that are best for it alone, from where it is; `None` before anything was measured.
