@@ -41,6 +41,10 @@ fn done_record(name: &str) -> DoneRecord {
     }
 }
 
+fn publish(number: u64, name: &str) -> Record {
+    Record::Publish { number, file: done_record(name) }
+}
+
 fn sample() -> Vec<Record> {
     vec![
         begin(1, "a"),
@@ -48,8 +52,10 @@ fn sample() -> Vec<Record> {
         begin(2, "dir/b"),
         range(2, 100, b"xyz"),
         range(1, 5, b"6789"),
+        publish(1, "a"),
         done("a"),
         begin(3, "c"),
+        publish(3, "c"),
         Record::Forget { number: 2 },
         range(3, 990, b"0123456789"),
     ]
@@ -94,6 +100,7 @@ fn a_journal_gives_back_what_was_put_in() {
     assert_eq!(recovered.done.len(), 1);
     let partial: Vec<_> = recovered.partial.iter().map(|file| (file.number, file.ranges.clone())).collect();
     assert_eq!(partial, [(3, vec![(990, 10, crc64nvme(b"0123456789"))])]);
+    assert_eq!(recovered.partial[0].publishing, Some(done_record("c")));
 }
 
 #[test]

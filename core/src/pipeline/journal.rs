@@ -65,7 +65,9 @@ impl Journal {
                 self.ranges.retain(|(other, _), _| other != number);
                 encode_record(record, &mut self.pending);
             }
-            Record::Begin { .. } | Record::Block { .. } | Record::Done(_) => encode_record(record, &mut self.pending),
+            Record::Begin { .. } | Record::Block { .. } | Record::Done(_) | Record::Publish { .. } => {
+                encode_record(record, &mut self.pending)
+            }
         }
     }
 

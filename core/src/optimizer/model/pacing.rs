@@ -73,7 +73,8 @@ pub(super) enum Found {
     Calm,
     /// That each has a rate of its own, beyond which it lost what was lost.
     OwnRate,
-    /// Nothing: it was a trial of a pacing that is not right.
+    /// Nothing: it was a trial of a pacing that is not right, or the first interval of fewer streams, which lose what those that left had put into
+    /// queues.
     Nothing,
 }
 
@@ -220,10 +221,16 @@ impl Pacing {
         let each = sent.each() > rate * growth.powf(-SHARED);
         self.own |= growth >= TELLING && each;
         self.shared |= growth >= SURE && !each;
+        let (held, lossy) = (self.is_held_back(rate), sent.lost() > LOSSY);
+        let fewer = self.slower.filter(|slower| sent.streams <= slower.fewer);
+        if fewer.is_some() && held && lossy && !self.is_steady() {
+            return Found::Nothing;
+        }
         // The windows of those that are left may have to grow first.
-        let grow = sent.each() > GROWN * self.before.each() && !self.is_held_back(rate) && sent.lost() <= LOSSY;
-        if let Some(slower) = self.slower.take_if(|slower| sent.streams <= slower.fewer && !grow) {
-            self.own = !self.is_held_back(rate) || sent.lost() > LOSSY;
+        let grow = sent.each() > GROWN * self.before.each() && !held && !lossy;
+        if let Some(slower) = fewer.filter(|_| !grow) {
+            self.slower = None;
+            self.own = !held || lossy;
             if self.own {
                 self.state = State::Paced { rate: slower.rate };
                 return Found::OwnRate;

@@ -75,6 +75,16 @@ pub enum Record {
         #[n(1)]
         block: BlockRecord,
     },
+    /// A partial file is whole and about to get its final name. [`Record::Done`] follows when it has it; if none does, it may have it or not.
+    #[n(5)]
+    Publish {
+        /// Its number.
+        #[n(0)]
+        number: u64,
+        /// What it is under its final name.
+        #[n(1)]
+        file: DoneRecord,
+    },
 }
 
 /// A block of a partial file, with digests that its bytes need not be read for again.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufReader, Read};
 
 use super::done::DoneFiles;
-use super::record::{self, BlockRecord, HEADER_LENGTH, MAX_BODY, Record};
+use super::record::{self, BlockRecord, DoneRecord, HEADER_LENGTH, MAX_BODY, Record};
 use crate::path::RelativePath;
 use crate::pipeline::digest::combine;
 use crate::plan::key;
@@ -54,6 +54,8 @@ pub struct RecoveredFile {
     pub ranges: Vec<(u64, u64, u64)>,
     /// Blocks that a store took which cannot read them back, in order, each offset once.
     pub blocks: Vec<BlockRecord>,
+    /// What it is under its final name, if it was about to get that.
+    pub publishing: Option<DoneRecord>,
 }
 
 /// Replays a journal from its first byte; answers also where its last good record ends, 0 if it must begin afresh.
@@ -156,7 +158,8 @@ impl State {
                 self.done.remove(&key);
                 self.highest = self.highest.max(number);
                 self.numbers.insert(key, number);
-                let file = RecoveredFile { number, path, size, identity, sparse, ranges: Vec::new(), blocks: Vec::new() };
+                let (ranges, blocks, publishing) = (Vec::new(), Vec::new(), None);
+                let file = RecoveredFile { number, path, size, identity, sparse, ranges, blocks, publishing };
                 self.partial.insert(number, Partial { file, ranges: BTreeMap::new(), blocks: BTreeMap::new() });
             }
             Record::Range { number, offset, length, crc64nvme } => {
@@ -175,6 +178,11 @@ impl State {
                 self.done.insert(key, position);
             }
             Record::Forget { number } => self.forget(number),
+            Record::Publish { number, file } => {
+                if let Some(partial) = self.partial.get_mut(&number) {
+                    partial.file.publishing = Some(file);
+                }
+            }
         }
     }
 

@@ -88,6 +88,7 @@ mod tests {
     use super::*;
     use crate::buffer::{Budget, Slab, SlabPool};
     use crate::link::{Control, memory};
+    use crate::options::Symlinks;
     use crate::path::RelativePath;
     use crate::pipeline::digest::{block_blake3, crc64nvme};
     use crate::pipeline::receiver::{Discard, ReceiverParts};
@@ -95,6 +96,7 @@ mod tests {
     use crate::protocol::frame::{FrameHeader, FrameKind};
     use crate::protocol::message::{FileHeader, Message, ReceiveOptions};
     use crate::store::Store;
+    use crate::store::local::LocalStore;
     use crate::store::memory::MemoryStore;
     use crate::testing::faulty::{Faults, FaultyStore};
 
@@ -162,6 +164,29 @@ mod tests {
         let mut content = vec![0; usize::try_from(SIZE).unwrap()];
         store.open(&path()).unwrap().read_at(0, &mut content).unwrap();
         assert!(content.iter().all(|byte| *byte == 7));
+    }
+
+    #[test]
+    fn a_file_is_known_to_be_published_though_the_process_ended_right_after_it_got_its_name() {
+        let place = tempfile::tempdir().unwrap();
+        let journal = place.path().join(".edt").join(TransferId([1; 16]).key()).join("journal");
+        let store = Arc::new(LocalStore::confined(place.path(), Symlinks::Keep).unwrap());
+        let (receiver, _far) = receiver_at(Arc::clone(&store) as Arc<dyn Store>);
+        receiver.shared.prepare().unwrap();
+        let pool = SlabPool::new(Budget::new(4 << 20), 4 << 20);
+        let mut sink = receiver.direct(1);
+        for frame in [open(), block(&pool, 0), block(&pool, SLAB_SIZE as u64)] {
+            sink.send(frame).unwrap();
+        }
+        receiver.shared.close(1, None);
+        assert_eq!(store.stat(&path()).unwrap().size, SIZE);
+        let left = std::fs::read(&journal).unwrap();
+        receiver.close();
+        std::fs::write(&journal, left).unwrap();
+        let (receiver, far) = receiver_at(store);
+        receiver.shared.prepare().unwrap();
+        let Ok(Message::Have(told)) = far.receiver.try_recv() else { panic!("nothing was told") };
+        assert_eq!(told.done.len(), 1);
     }
 
     #[test]

@@ -138,6 +138,12 @@ impl Shared {
     }
 
     fn publish(&self, group: Vec<Ready>) {
+        // Of a file in chunks bytes count already: if this process ends between its name and `Record::Done`, they must be found under it.
+        if group.iter().any(|ready| ready.frame.is_none())
+            && let Err(error) = self.flush_journal()
+        {
+            tracing::info!(%error, "files are published of which the journal does not know");
+        }
         let (mut batch, mut items) = (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));
         for ready in group {
             batch.push(ready.publication);
@@ -162,14 +168,7 @@ impl Shared {
     }
 
     fn published(&self, header: &FileHeader, path: &RelativePath, done: DoneItem) {
-        self.journal(&Record::Done(DoneRecord {
-            path: RelativePath::from_bytes(&header.path).unwrap_or_default(),
-            identity: header.identity,
-            size: header.size,
-            modified_ns: header.modified_ns,
-            crc64nvme: done.crc64nvme,
-            blake3: done.blake3,
-        }));
+        self.journal(&Record::Done(done_record(header, &done)));
         if self.fsync != Fsync::None {
             self.touched.lock().extend(path.parent());
         }
@@ -250,6 +249,7 @@ impl Shared {
             Publication { writer, metadata: metadata(&file.header), overwrite: self.overwrite, crc64nvme: Some(crc64nvme) };
         let done = DoneItem { file: number, crc64nvme, blake3 };
         let (header, path) = (file.header.clone(), file.path.clone());
+        self.journal(&Record::Publish { number: file.number, file: done_record(&header, &done) });
         self.submit(vec![Ready { publication, header, path, done, frame: None }]);
     }
 
@@ -369,5 +369,16 @@ impl Shared {
             Publication { writer, metadata: metadata(header), overwrite: self.overwrite, crc64nvme: Some(header.crc64nvme) };
         let header = FileHeader { size: content.len() as u64, ..header.clone() };
         Ok(Ready { publication, header, path: path.clone(), done, frame: None })
+    }
+}
+
+fn done_record(header: &FileHeader, done: &DoneItem) -> DoneRecord {
+    DoneRecord {
+        path: RelativePath::from_bytes(&header.path).unwrap_or_default(),
+        identity: header.identity,
+        size: header.size,
+        modified_ns: header.modified_ns,
+        crc64nvme: done.crc64nvme,
+        blake3: done.blake3,
     }
 }

@@ -9,12 +9,12 @@ use crate::buffer::SLAB_SIZE;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::RelativePath;
 use crate::pipeline::digest::{FileDigest, block_blake3, combine, crc64nvme};
-use crate::pipeline::journal::{BlockRecord, DoneFiles, DoneRecord, Journal, RecoveredFile};
+use crate::pipeline::journal::{BlockRecord, DoneFiles, DoneRecord, Journal, Record, RecoveredFile};
 use crate::pipeline::ranges::Ranges;
 use crate::pipeline::receiver::Shared;
 use crate::plan::{is_chosen, key};
 use crate::protocol::message::{DoneKey, Have, Key, Message, PartialFile, parts};
-use crate::store::{Depth, EntryKind, Listing, NewFile, Partial, Times, Writer};
+use crate::store::{Depth, EntryKind, Listing, NewFile, Partial, Times};
 
 const KEYS_PER_MESSAGE: usize = 8192;
 
@@ -145,7 +145,15 @@ impl Shared {
                 self.set_aside.store(true, Ordering::Relaxed);
                 continue;
             }
-            match self.verify(&partial) {
+            let verified = self.verify(&partial);
+            let whole = verified.as_ref().is_ok_and(|verified| verified.ranges.is_complete(partial.size));
+            if let Some(record) = partial.publishing.filter(|record| !whole && self.was_published(record).unwrap_or(false)) {
+                self.drop_partial(partial.number, &self.base.lock().join(&partial.path));
+                self.tell(Have { done: vec![done_key(&record)], ..Have::default() })?;
+                self.journal(&Record::Done(record));
+                continue;
+            }
+            match verified {
                 Ok(verified) => {
                     self.partials.files.lock().insert(key::of_path(&partial.path), verified);
                 }
@@ -165,14 +173,7 @@ impl Shared {
     /// Tells which files earlier attempts published and still stand there as they were published.
     fn tell_done(&self, journal: &mut Journal, done: &DoneFiles) -> Result<()> {
         let base = self.base.lock().clone();
-        let times = self.capabilities.times;
-        let stands = |record: &DoneRecord| {
-            self.store.stat(&base.join(&record.path)).is_ok_and(|entry| {
-                entry.kind == EntryKind::File
-                    && entry.size == record.size
-                    && times.kept(record.modified_ns).is_none_or(|kept| times.kept(entry.modified_ns) == Some(kept))
-            })
-        };
+        let stands = |record: &DoneRecord| self.stands(&base, record);
         // Where each look is a request, many are on their way at once.
         let looks = if self.capabilities.flushes { 1 } else { LOOKS };
         // What an attempt at other files published under the same name is known to it as long as the journal is there.
@@ -191,6 +192,28 @@ impl Shared {
             let done = standing(&group, looks, &stands);
             self.tell(Have { done, ..Have::default() })?;
         }
+    }
+
+    /// Whether a file still stands below `base` as it was published.
+    fn stands(&self, base: &RelativePath, record: &DoneRecord) -> bool {
+        let times = self.capabilities.times;
+        self.store.stat(&base.join(&record.path)).is_ok_and(|entry| {
+            entry.kind == EntryKind::File
+                && entry.size == record.size
+                && times.kept(record.modified_ns).is_none_or(|kept| times.kept(entry.modified_ns) == Some(kept))
+        })
+    }
+
+    /// Whether a partial file that was about to get its final name got it, so that it is found there and not under its temporary one.
+    fn was_published(&self, record: &DoneRecord) -> Result<bool> {
+        let base = self.base.lock().clone();
+        if !self.capabilities.reads_back || !self.stands(&base, record) {
+            return Ok(false);
+        }
+        // What stood there before may have the same size and time.
+        let reader = self.store.open(&base.join(&record.path))?;
+        let blocks = self.read_blocks(|at, buffer| reader.read_at(at, buffer), record.size, 0, record.size)?;
+        Ok(crc_of(&blocks) == record.crc64nvme)
     }
 
     /// Tells which files stand at the destination, of those that the sender may send.
@@ -255,9 +278,8 @@ impl Shared {
             }
         }
         for (offset, length, expected) in &partial.ranges {
-            let blocks = self.read_blocks(writer.as_ref(), partial.size, *offset, *length)?;
-            let found = blocks.iter().fold(0, |sum, block| combine(sum, block.crc64nvme, block.length));
-            if found != *expected {
+            let blocks = self.read_blocks(|at, buffer| writer.read_at(at, buffer), partial.size, *offset, *length)?;
+            if crc_of(&blocks) != *expected {
                 tracing::info!(path = %new.path, offset, "bytes of a partial file are not as they were written");
                 continue;
             }
@@ -269,16 +291,23 @@ impl Shared {
         Ok(Verified { number: partial.number, size: partial.size, identity: partial.identity, ranges, digest })
     }
 
-    fn read_blocks(&self, writer: &dyn Writer, size: u64, offset: u64, length: u64) -> Result<Vec<Block>> {
+    /// Blocks of a range, as `read_at` (see [`Writer::read_at`]) has them.
+    fn read_blocks(
+        &self,
+        read_at: impl Fn(u64, &mut [u8]) -> Result<usize>,
+        size: u64,
+        offset: u64,
+        length: u64,
+    ) -> Result<Vec<Block>> {
         let mut blocks = Vec::new();
         let mut buffer = vec![0; SLAB_SIZE];
         let (mut at, end) = (offset, (offset + length).min(size));
         while at < end {
             let want = usize::try_from(end - at).unwrap_or(SLAB_SIZE).min(SLAB_SIZE);
-            let read = writer.read_at(at, &mut buffer[..want])?;
+            let read = read_at(at, &mut buffer[..want])?;
             self.go_on("its partial files were read")?;
             if read < want {
-                return Err(Error::new(ErrorKind::Corrupted, "a partial file is shorter than its journal says"));
+                return Err(Error::new(ErrorKind::Corrupted, "a file is shorter than its journal says"));
             }
             let bytes = &buffer[..want];
             let blake3 = block_blake3(bytes, at, size);
@@ -291,8 +320,7 @@ impl Shared {
 
 /// The keys of those records that still stand as they were published, looked at by `looks` threads.
 fn standing(records: &[DoneRecord], looks: usize, stands: &(impl Fn(&DoneRecord) -> bool + Sync)) -> Vec<DoneKey> {
-    let key = |record: &DoneRecord| DoneKey { key: record.identity, crc64nvme: record.crc64nvme, blake3: record.blake3 };
-    let look = |part: &[DoneRecord]| part.iter().filter(|record| stands(record)).map(key).collect::<Vec<_>>();
+    let look = |part: &[DoneRecord]| part.iter().filter(|record| stands(record)).map(done_key).collect::<Vec<_>>();
     if looks == 1 {
         return look(records);
     }
@@ -301,6 +329,14 @@ fn standing(records: &[DoneRecord], looks: usize, stands: &(impl Fn(&DoneRecord)
         let threads: Vec<_> = parts.map(|part| scope.spawn(|| look(part))).collect();
         threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
     })
+}
+
+fn done_key(record: &DoneRecord) -> DoneKey {
+    DoneKey { key: record.identity, crc64nvme: record.crc64nvme, blake3: record.blake3 }
+}
+
+fn crc_of(blocks: &[Block]) -> u64 {
+    blocks.iter().fold(0, |sum, block| combine(sum, block.crc64nvme, block.length))
 }
 
 fn nanoseconds() -> u64 {

@@ -117,6 +117,26 @@ fn half_of_them_are_tried_once_and_judged_when_they_become_no_faster() {
 }
 
 #[test]
+fn what_those_that_left_had_put_into_queues_is_not_held_against_the_others() {
+    let (mut right, mut wrong) = (sharing(), sharing());
+    for (path, lost) in [(&mut right, 0.0), (&mut wrong, 0.1)] {
+        let before = path.each();
+        path.send(4, 2);
+        let carry = |path: &mut Path, loss: f64| {
+            let (rate, pacing) = (2.0 * path.each(), path.pacing.rate());
+            let found = path.pacing.observe(&Sent { streams: 2, rate, loss: Some(loss), pacing, time: 1.0 });
+            path.pacing.decide(2, false);
+            found
+        };
+        assert_eq!(carry(path, 0.1), Found::Nothing);
+        assert!(path.each() > 1.9 * before);
+        let found = carry(path, lost);
+        assert_eq!(found, if lost > 0.0 { Found::OwnRate } else { Found::Usual });
+        assert_eq!(path.each() > 1.9 * before, lost == 0.0);
+    }
+}
+
+#[test]
 fn half_of_them_are_not_tried_where_some_is_lost_or_each_may_have_its_own() {
     let mut path = sharing();
     path.all = 3.5e6;

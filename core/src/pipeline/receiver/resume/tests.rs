@@ -103,6 +103,51 @@ fn published_files_outside_of_the_choice_are_known_to_another_attempt_as_long_as
 }
 
 #[test]
+fn a_file_that_may_have_got_its_name_is_told_as_published_if_its_bytes_stand_there() {
+    let (whole, old) = ([7; 10], [8; 10]);
+    // What is left under the temporary name and what stands under the final one: published or not, and what is there to go on with.
+    let cases = [
+        (None, Some(whole), 1, None),
+        (Some(whole), Some(old), 0, Some(10)),
+        (None, Some(old), 0, Some(0)),
+        (None, None, 0, Some(0)),
+    ];
+    for (temporary, final_name, published, there) in cases {
+        let place = tempfile::tempdir().unwrap();
+        let staged = place.path().join(".edt").join(TRANSFER.key());
+        let store = Arc::new(LocalStore::confined(place.path(), Symlinks::Keep).unwrap());
+        let (identity, crc64nvme) = (Key([7; 16]), crc64nvme(&whole));
+        let (mut journal, _) = Journal::open(store.journal(&TRANSFER.key()).unwrap().unwrap(), TRANSFER).unwrap();
+        journal.append(&Record::Begin { number: 1, path: path("file"), size: 10, identity, sparse: false });
+        journal.append(&Record::Range { number: 1, offset: 0, length: 10, crc64nvme });
+        let file = DoneRecord { path: path("file"), identity, size: 10, modified_ns: None, crc64nvme, blake3: None };
+        journal.append(&Record::Publish { number: 1, file });
+        journal.sync().unwrap();
+        drop(journal);
+        if let Some(bytes) = temporary {
+            std::fs::write(staged.join("1"), bytes).unwrap();
+        }
+        if let Some(bytes) = final_name {
+            std::fs::write(place.path().join("file"), bytes).unwrap();
+        }
+        for attempt in ["first", "second"] {
+            let (near, far) = memory::pair();
+            let receiver = receiver(Arc::clone(&store) as Arc<dyn Store>, near.sender, 0, &["."]);
+            receiver.shared.prepare().unwrap();
+            let told = std::iter::from_fn(|| far.receiver.try_recv().ok()).map(|message| match message {
+                Message::Have(have) => have.done.len(),
+                other => panic!("{other:?}"),
+            });
+            assert_eq!(told.sum::<usize>(), published, "{attempt}");
+            let partial = receiver.shared.partials.take(&key::of_path(&path("file")));
+            assert_eq!(partial.map(|file| file.ranges.covered()), there, "{attempt}");
+            assert_eq!(staged.join("1").exists(), there.is_some(), "{attempt}");
+            receiver.close();
+        }
+    }
+}
+
+#[test]
 fn a_chosen_item_whose_place_cannot_be_looked_at_does_not_end_the_transfer() {
     let place = tempfile::tempdir().unwrap();
     std::fs::write(place.path().join("file"), "x").unwrap();
