@@ -66,7 +66,7 @@ impl Journal {
                 encode_record(record, &mut self.pending);
             }
             Record::Begin { .. } | Record::Block { .. } | Record::Done(_) | Record::Publish { .. } => {
-                encode_record(record, &mut self.pending)
+                encode_record(record, &mut self.pending);
             }
         }
     }

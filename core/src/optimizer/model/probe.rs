@@ -10,19 +10,19 @@ const FACTOR: (f64, f64) = (1.2, 1.3);
 const HIDING: f64 = 0.04;
 
 /// Quiet intervals before a probe, of a second or more: at first, and after a change, which may prove to be none.
-const FIRST: f64 = 6.0;
+const FIRST: f64 = 5.0;
 const SOON: f64 = 2.0;
 
 /// What each probe in vain multiplies them by, up to the most: where measurements are exact, and where noise hides what a probe finds.
 const BACK_OFF: f64 = 1.5;
-const MOST: (f64, f64) = (6.0, 40.0);
+const MOST: (f64, f64) = (5.0, 40.0);
 
 /// The noise from which on it does.
 const NOISY: f64 = 0.08;
 
 /// The part of what is worth having that probes in vain may cost. One that costs more multiplies the intervals by more, until they are as many
 /// that it does not, up to the most of all.
-const PART: f64 = 0.03;
+const PART: f64 = 0.04;
 const BACK_OFF_COSTLY: f64 = 3.0;
 const MOST_COSTLY: f64 = 60.0;
 
@@ -150,8 +150,8 @@ mod tests {
     #[test]
     fn probes_in_vain_come_less_often_up_to_a_limit_and_soon_after_a_change() {
         let mut probe = Probe::default();
-        assert_eq!(waits(&mut probe, 10), 6);
-        for (noise, expected) in [(0.02, 6), (0.2, 9), (0.2, 14), (0.2, 21), (0.2, 31), (0.2, 40), (0.2, 40)] {
+        assert_eq!(waits(&mut probe, 10), 5);
+        for (noise, expected) in [(0.02, 5), (0.2, 8), (0.2, 12), (0.2, 17), (0.2, 26), (0.2, 38), (0.2, 40)] {
             assert_eq!(probe.end(), Some(10));
             probe.failed(noise, 0.0);
             assert_eq!(waits(&mut probe, 10), expected);
@@ -164,8 +164,8 @@ mod tests {
     #[test]
     fn probes_that_lose_much_come_less_often() {
         let mut probe = Probe::default();
-        assert_eq!(waits(&mut probe, 10), 6);
-        for (lost, expected) in [(0.01, 6), (0.06, 18), (0.06, 26), (0.12, 51), (1.0, 60), (0.0, 6)] {
+        assert_eq!(waits(&mut probe, 10), 5);
+        for (lost, expected) in [(0.01, 5), (0.06, 15), (0.06, 20), (0.12, 38), (1.0, 60), (0.0, 5)] {
             probe.failed(EXACT.noise, lost);
             assert_eq!(waits(&mut probe, 10), expected);
         }
@@ -174,9 +174,9 @@ mod tests {
     #[test]
     fn growth_is_a_probe_itself() {
         let mut probe = Probe::default();
-        (0..5).for_each(|_| assert_eq!(probe.due(10, 10, &PRICE, EXACT), None));
+        (0..4).for_each(|_| assert_eq!(probe.due(10, 10, &PRICE, EXACT), None));
         assert_eq!(probe.due(10, 20, &PRICE, EXACT), None);
-        assert_eq!(waits(&mut probe, 20), 6);
+        assert_eq!(waits(&mut probe, 20), 5);
     }
 
     #[test]
@@ -206,7 +206,7 @@ mod tests {
             let mut probe = Probe::default();
             (1..100).find(|_| probe.due(10, 10, &PRICE, Measured { time, ..EXACT }).is_some())
         };
-        assert_eq!([waits(1.0), waits(0.5)], [Some(6), Some(12)]);
+        assert_eq!([waits(1.0), waits(0.5)], [Some(5), Some(10)]);
         let mut probe = Probe::default();
         assert_eq!((1..100).find(|_| probe.may_look_below(true, 0.5)), Some(4));
     }

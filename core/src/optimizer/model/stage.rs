@@ -14,8 +14,8 @@ use crate::report::human_rate;
 mod tests;
 
 /// Most that the number of workers grows by in one decision, as the guard has it; most where so much was lost, or by new ones before they found
-/// their rate, that far more of them cost much; and most after a change, which may be the room that one of many others left, and where workers
-/// are paced, for those that are too many lose what they are sent. Most that it shrinks by, and most that it goes below the fewest that were
+/// their rate, that far more of them cost much; and most after a change, which may be the room that one of many others left, until there are
+/// enough, and where workers are paced, for those that are too many lose what they are sent. Most that it shrinks by, and most that it goes below the fewest that were
 /// tried, unless much is lost: too few cost more than too many.
 const BOUND: u16 = 4;
 const LOSSY_BOUND: u16 = 2;
@@ -62,6 +62,17 @@ pub(super) struct Next {
     pub(super) reason: String,
 }
 
+/// What a stage grows after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Growth {
+    /// Nothing of note.
+    Usual,
+    /// Pacing has just ended what was lost.
+    Calmed,
+    /// The path has changed, and there were ever more workers since.
+    Changed,
+}
+
 /// A stage that is tuned.
 #[derive(Debug, Clone)]
 pub(super) struct Stage {
@@ -92,8 +103,7 @@ pub(super) struct Stage {
     /// Whether each of its workers was paced.
     paced: bool,
     news: News,
-    /// Whether pacing has just ended what was lost.
-    calmed: bool,
+    growth: Growth,
     /// Where the probe began that was measured last, and where one began whose find is measured again.
     probed: Option<u16>,
     pending: Option<u16>,
@@ -122,7 +132,7 @@ impl Stage {
             bounded: 0.0,
             paced: false,
             news: News::Expected,
-            calmed: false,
+            growth: Growth::Usual,
             probed: None,
             pending: None,
             achieved: 1.0,
@@ -141,7 +151,7 @@ impl Stage {
 
     /// What was lost until now says nothing any more.
     pub(super) fn lose_no_more(&mut self) {
-        (self.losses, self.calmed) = (Losses::default(), true);
+        (self.losses, self.growth) = (Losses::default(), Growth::Calmed);
     }
 
     /// Whether the last decision is a look upwards.
@@ -244,6 +254,12 @@ impl Stage {
         if grown && FELL * self.rate < self.rate_before { self.before } else { 0 }
     }
 
+    /// Whether the last growth brought at least half of what as many more would bring on an empty stage.
+    fn brought(&self) -> bool {
+        let grown = f64::from(self.ran) / f64::from(self.before.max(1));
+        (self.rate / self.rate_before).ln() >= ENOUGH_GAIN * grown.ln()
+    }
+
     /// Bytes per second that the stage moves with the workers that are best for it alone, from where it is; `None` before anything was measured.
     pub(super) fn capability(&self, price: &Price) -> Option<f64> {
         let fit = self.filter.fit().filter(|_| self.filter.is_informed())?;
@@ -263,19 +279,22 @@ impl Stage {
         let lossy = self.lost > LOSSY;
         let least = if self.growing > 0 { self.ran } else { self.least(enough) };
         let careful = whole((CAREFUL_BOUND * f64::from(self.ran)).ceil());
-        let most = match self.news {
+        let growth = if self.news == News::Changed { Growth::Changed } else { self.growth };
+        let most = match growth {
             // As many as have moved more may come back.
             _ if self.bounded > 0.0 => whole(self.filter.most_ever()).max(self.ran),
-            News::Changed => careful,
-            _ if std::mem::take(&mut self.calmed) => self.ran.saturating_mul(LOSSY_BOUND),
-            _ if self.paced => careful,
-            _ if lossy || self.lost_before > LOSSY => self.ran.saturating_mul(LOSSY_BOUND),
-            _ => self.ran.saturating_mul(BOUND),
+            Growth::Changed if self.news != News::Changed && !self.brought() => self.ran,
+            Growth::Changed => careful,
+            Growth::Calmed => self.ran.saturating_mul(LOSSY_BOUND),
+            Growth::Usual if self.paced => careful,
+            Growth::Usual if lossy || self.lost_before > LOSSY => self.ran.saturating_mul(LOSSY_BOUND),
+            Growth::Usual => self.ran.saturating_mul(BOUND),
         };
         let telling = (lossy || self.cpu_bound) && enough.is_none();
         let wanted = if telling { self.telling(fit, price) } else { self.answer(fit, price, enough) };
         let workers = wanted.clamp(least, most.max(least));
         let workers = workers.clamp(1, price.limit);
+        self.growth = if growth == Growth::Changed && workers > self.ran { growth } else { Growth::Usual };
         let reason = self.reason(fit, workers);
         if enough.is_some() || matches!(self.news, News::Surprise(_)) {
             return Next { workers, reason };

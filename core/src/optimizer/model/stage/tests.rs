@@ -18,6 +18,20 @@ fn settled() -> Stage {
     stage
 }
 
+/// The same that looks whether twelve move more.
+fn probing() -> Stage {
+    let mut stage = settled();
+    for ran in [16.0, 12.0, 12.0, 10.0] {
+        see(&mut stage, ran, 1e8);
+    }
+    let due = (0..60).any(|_| {
+        see(&mut stage, 10.0, 1e8);
+        stage.decide(&PRICE, None).reason.contains("probing 12")
+    });
+    assert!(due);
+    stage
+}
+
 #[test]
 fn a_reason_names_the_capacity_and_the_rate_of_a_stream() {
     let mut stage = Stage::new("streams");
@@ -109,18 +123,6 @@ fn streams_that_move_no_more_each_after_others_have_gone_are_what_limits() {
 
 #[test]
 fn a_probe_that_did_not_run_counts_for_nothing() {
-    let probing = || {
-        let mut stage = settled();
-        for ran in [16.0, 12.0, 12.0, 10.0] {
-            see(&mut stage, ran, 1e8);
-        }
-        let due = (0..60).any(|_| {
-            see(&mut stage, 10.0, 1e8);
-            stage.decide(&PRICE, None).reason.contains("probing 12")
-        });
-        assert!(due);
-        stage
-    };
     let mut stage = probing();
     see(&mut stage, 12.0, 1.2e8);
     assert_eq!(stage.news, News::Changed);
@@ -128,6 +130,23 @@ fn a_probe_that_did_not_run_counts_for_nothing() {
     let mut stage = probing();
     see(&mut stage, 11.0, 1.3e8);
     assert_eq!((stage.news, stage.probed), (News::Surprise(Side::More), None));
+}
+
+#[test]
+fn after_a_change_growth_is_careful_until_there_are_enough() {
+    let (mut stage, mut ran, mut asked) = (probing(), 12, vec![]);
+    for _ in 0..3 {
+        see(&mut stage, f64::from(ran), f64::from(ran) * 1e7);
+        let next = stage.decide(&PRICE, None).workers;
+        asked.push((ran, next));
+        ran = next;
+    }
+    assert!(asked.iter().all(|(ran, next)| f64::from(*next) <= (1.5 * f64::from(*ran)).ceil()), "{asked:?}");
+    assert!(ran > 35, "{asked:?}");
+    // It brought so little that it may be enough.
+    see(&mut stage, f64::from(ran), 3e8);
+    let next = stage.decide(&PRICE, None).workers;
+    assert!(next <= ran, "{asked:?} and {next}");
 }
 
 #[test]
