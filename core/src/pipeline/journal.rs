@@ -1,7 +1,7 @@
 //! The journal of a transfer at its receiver: what is verified and written, so that another attempt goes on where this one stopped.
 //!
 //! A header of 28 bytes (magic, version, transfer identifier, crc32c), then records: u32 length, CBOR body, u32 crc32c of both, little
-//! endian. It only grows, by about 40 bytes a flush of each file (70 a block where the store reads nothing back) and 150 a complete one, and is removed with the transfer's success; it is
+//! endian. It only grows, by about 40 bytes a flush of each file (70 a block where the store reads nothing back) and 150 a complete one (twice that if it came in chunks), and is removed with the transfer's success; it is
 //! never compacted, because rewriting a file in place is not safe against SIGKILL.
 
 mod done;

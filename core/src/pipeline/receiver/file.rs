@@ -200,7 +200,7 @@ impl Shared {
         let fits = recovered.filter(|recovered| {
             let fits = recovered.identity == header.identity && recovered.size == header.size;
             if !fits {
-                self.drop_partial(recovered.number, &path);
+                self.drop_partial(recovered.number, recovered.size, &path);
             }
             fits
         });
@@ -241,11 +241,11 @@ impl Shared {
             .with_hint("let it be replaced, or choose another destination"))
     }
 
-    /// Removes a partial file that cannot be continued.
-    pub(crate) fn drop_partial(&self, number: u64, path: &RelativePath) {
+    /// Removes a partial file that cannot be continued. It keeps its size until it is gone: it may stand under its final name too.
+    pub(crate) fn drop_partial(&self, number: u64, size: u64, path: &RelativePath) {
         self.journal(&Record::Forget { number });
         let resume = Some(Partial { key: self.key.clone(), number });
-        if let Ok(writer) = self.store.create(&NewFile { sparse: true, resume, ..NewFile::of(path.clone()) }) {
+        if let Ok(writer) = self.store.create(&NewFile { size, sparse: true, resume, ..NewFile::of(path.clone()) }) {
             writer.abort();
         }
     }

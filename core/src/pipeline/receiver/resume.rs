@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use crate::buffer::SLAB_SIZE;
 use crate::error::{Error, ErrorKind, Result};
+use crate::options::Fsync;
 use crate::path::RelativePath;
 use crate::pipeline::digest::{FileDigest, block_blake3, combine, crc64nvme};
 use crate::pipeline::journal::{BlockRecord, DoneFiles, DoneRecord, Journal, Record, RecoveredFile};
@@ -14,7 +15,7 @@ use crate::pipeline::ranges::Ranges;
 use crate::pipeline::receiver::Shared;
 use crate::plan::{is_chosen, key};
 use crate::protocol::message::{DoneKey, Have, Key, Message, PartialFile, parts};
-use crate::store::{Depth, EntryKind, Listing, NewFile, Partial, Times};
+use crate::store::{Depth, EntryKind, Listing, NewFile, Partial, Times, Writer};
 
 const KEYS_PER_MESSAGE: usize = 8192;
 
@@ -147,11 +148,19 @@ impl Shared {
             }
             let verified = self.verify(&partial);
             let whole = verified.as_ref().is_ok_and(|verified| verified.ranges.is_complete(partial.size));
-            if let Some(record) = partial.publishing.filter(|record| !whole && self.was_published(record).unwrap_or(false)) {
-                self.drop_partial(partial.number, &self.base.lock().join(&partial.path));
-                self.tell(Have { done: vec![done_key(&record)], ..Have::default() })?;
-                self.journal(&Record::Done(record));
-                continue;
+            if let Some(record) = partial.publishing.filter(|_| !whole) {
+                match self.was_published(&record) {
+                    Ok(true) => {
+                        self.take_published(record, partial.number)?;
+                        continue;
+                    }
+                    Ok(false) => {}
+                    // It stays in the journal until it is begun again.
+                    Err(error) => {
+                        tracing::info!(%error, "it is not known whether a file was published");
+                        continue;
+                    }
+                }
             }
             match verified {
                 Ok(verified) => {
@@ -162,7 +171,7 @@ impl Shared {
                     tracing::info!(%error, "a partial file cannot be continued");
                     if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupted) {
                         let path = self.base.lock().join(&partial.path);
-                        self.drop_partial(partial.number, &path);
+                        self.drop_partial(partial.number, partial.size, &path);
                     }
                 }
             }
@@ -173,7 +182,7 @@ impl Shared {
     /// Tells which files earlier attempts published and still stand there as they were published.
     fn tell_done(&self, journal: &mut Journal, done: &DoneFiles) -> Result<()> {
         let base = self.base.lock().clone();
-        let stands = |record: &DoneRecord| self.stands(&base, record);
+        let stands = |record: &DoneRecord| self.stands(&base, record).unwrap_or(false);
         // Where each look is a request, many are on their way at once.
         let looks = if self.capabilities.flushes { 1 } else { LOOKS };
         // What an attempt at other files published under the same name is known to it as long as the journal is there.
@@ -195,25 +204,49 @@ impl Shared {
     }
 
     /// Whether a file still stands below `base` as it was published.
-    fn stands(&self, base: &RelativePath, record: &DoneRecord) -> bool {
+    fn stands(&self, base: &RelativePath, record: &DoneRecord) -> Result<bool> {
         let times = self.capabilities.times;
-        self.store.stat(&base.join(&record.path)).is_ok_and(|entry| {
-            entry.kind == EntryKind::File
+        match self.store.stat(&base.join(&record.path)) {
+            Ok(entry) => Ok(entry.kind == EntryKind::File
                 && entry.size == record.size
-                && times.kept(record.modified_ns).is_none_or(|kept| times.kept(entry.modified_ns) == Some(kept))
-        })
+                && times.kept(record.modified_ns).is_none_or(|kept| times.kept(entry.modified_ns) == Some(kept))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether a partial file that was about to get its final name got it, so that it is found there and not under its temporary one.
     fn was_published(&self, record: &DoneRecord) -> Result<bool> {
         let base = self.base.lock().clone();
-        if !self.capabilities.reads_back || !self.stands(&base, record) {
+        if !self.capabilities.reads_back || !self.stands(&base, record)? {
             return Ok(false);
         }
         // What stood there before may have the same size and time.
         let reader = self.store.open(&base.join(&record.path))?;
-        let blocks = self.read_blocks(|at, buffer| reader.read_at(at, buffer), record.size, 0, record.size)?;
-        Ok(crc_of(&blocks) == record.crc64nvme)
+        let (mut at, mut crc, mut buffer) = (0, 0, vec![0; SLAB_SIZE]);
+        while at < record.size {
+            let want = usize::try_from(record.size - at).unwrap_or(SLAB_SIZE).min(SLAB_SIZE);
+            let read = reader.read_at(at, &mut buffer[..want])?;
+            self.go_on("a file that may have been published was read")?;
+            if read < want {
+                return Ok(false);
+            }
+            crc = combine(crc, crc64nvme(&buffer[..want]), want as u64);
+            at += want as u64;
+        }
+        Ok(crc == record.crc64nvme)
+    }
+
+    /// Takes such a file for published, and tells so.
+    fn take_published(&self, record: DoneRecord, number: u64) -> Result<()> {
+        let path = self.base.lock().join(&record.path);
+        let (key, size) = (done_key(&record), record.size);
+        self.journal(&Record::Done(record));
+        self.drop_partial(number, size, &path);
+        if self.fsync != Fsync::None {
+            self.touched.lock().extend(path.parent());
+        }
+        self.tell(Have { done: vec![key], ..Have::default() })
     }
 
     /// Tells which files stand at the destination, of those that the sender may send.
@@ -278,8 +311,9 @@ impl Shared {
             }
         }
         for (offset, length, expected) in &partial.ranges {
-            let blocks = self.read_blocks(|at, buffer| writer.read_at(at, buffer), partial.size, *offset, *length)?;
-            if crc_of(&blocks) != *expected {
+            let blocks = self.read_blocks(writer.as_ref(), partial.size, *offset, *length)?;
+            let found = blocks.iter().fold(0, |sum, block| combine(sum, block.crc64nvme, block.length));
+            if found != *expected {
                 tracing::info!(path = %new.path, offset, "bytes of a partial file are not as they were written");
                 continue;
             }
@@ -291,23 +325,16 @@ impl Shared {
         Ok(Verified { number: partial.number, size: partial.size, identity: partial.identity, ranges, digest })
     }
 
-    /// Blocks of a range, as `read_at` (see [`Writer::read_at`]) has them.
-    fn read_blocks(
-        &self,
-        read_at: impl Fn(u64, &mut [u8]) -> Result<usize>,
-        size: u64,
-        offset: u64,
-        length: u64,
-    ) -> Result<Vec<Block>> {
+    fn read_blocks(&self, writer: &dyn Writer, size: u64, offset: u64, length: u64) -> Result<Vec<Block>> {
         let mut blocks = Vec::new();
         let mut buffer = vec![0; SLAB_SIZE];
         let (mut at, end) = (offset, (offset + length).min(size));
         while at < end {
             let want = usize::try_from(end - at).unwrap_or(SLAB_SIZE).min(SLAB_SIZE);
-            let read = read_at(at, &mut buffer[..want])?;
+            let read = writer.read_at(at, &mut buffer[..want])?;
             self.go_on("its partial files were read")?;
             if read < want {
-                return Err(Error::new(ErrorKind::Corrupted, "a file is shorter than its journal says"));
+                return Err(Error::new(ErrorKind::Corrupted, "a partial file is shorter than its journal says"));
             }
             let bytes = &buffer[..want];
             let blake3 = block_blake3(bytes, at, size);
@@ -333,10 +360,6 @@ fn standing(records: &[DoneRecord], looks: usize, stands: &(impl Fn(&DoneRecord)
 
 fn done_key(record: &DoneRecord) -> DoneKey {
     DoneKey { key: record.identity, crc64nvme: record.crc64nvme, blake3: record.blake3 }
-}
-
-fn crc_of(blocks: &[Block]) -> u64 {
-    blocks.iter().fold(0, |sum, block| combine(sum, block.crc64nvme, block.length))
 }
 
 fn nanoseconds() -> u64 {

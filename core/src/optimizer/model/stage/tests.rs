@@ -137,6 +137,7 @@ fn after_a_change_growth_is_careful_until_there_are_enough() {
     let (mut stage, mut ran, mut asked) = (probing(), 12, vec![]);
     for _ in 0..3 {
         see(&mut stage, f64::from(ran), f64::from(ran) * 1e7);
+        assert!(stage.brought());
         let next = stage.decide(&PRICE, None).workers;
         asked.push((ran, next));
         ran = next;
@@ -145,6 +146,7 @@ fn after_a_change_growth_is_careful_until_there_are_enough() {
     assert!(ran > 35, "{asked:?}");
     // It brought so little that it may be enough.
     see(&mut stage, f64::from(ran), 3e8);
+    assert!(!stage.brought());
     let next = stage.decide(&PRICE, None).workers;
     assert!(next <= ran, "{asked:?} and {next}");
 }
