@@ -146,12 +146,16 @@ impl Stage {
 
     /// The same with workers that are all new, as after a connection was lost.
     pub(super) fn begin_anew(&mut self) {
-        (self.ran, self.growing) = (0, 0);
+        (self.ran, self.growing, self.growth) = (0, 0, Growth::Usual);
     }
 
     /// What was lost until now says nothing any more.
     pub(super) fn lose_no_more(&mut self) {
-        (self.losses, self.growth) = (Losses::default(), Growth::Calmed);
+        self.losses = Losses::default();
+        // After a change it stays careful.
+        if self.growth == Growth::Usual {
+            self.growth = Growth::Calmed;
+        }
     }
 
     /// Whether the last decision is a look upwards.
@@ -254,10 +258,10 @@ impl Stage {
         if grown && FELL * self.rate < self.rate_before { self.before } else { 0 }
     }
 
-    /// Whether the last growth brought at least half of what as many more would bring on an empty stage.
+    /// Whether the last growth brought at least half of what as many more would bring on an empty stage, or has not been seen yet.
     fn brought(&self) -> bool {
         let grown = f64::from(self.ran) / f64::from(self.before.max(1));
-        (self.rate / self.rate_before).ln() >= ENOUGH_GAIN * grown.ln()
+        grown <= SETTLED || (self.rate / self.rate_before).ln() >= ENOUGH_GAIN * grown.ln()
     }
 
     /// Bytes per second that the stage moves with the workers that are best for it alone, from where it is; `None` before anything was measured.
@@ -279,7 +283,11 @@ impl Stage {
         let lossy = self.lost > LOSSY;
         let least = if self.growing > 0 { self.ran } else { self.least(enough) };
         let careful = whole((CAREFUL_BOUND * f64::from(self.ran)).ceil());
-        let growth = if self.news == News::Changed { Growth::Changed } else { self.growth };
+        let growth = match self.news {
+            News::Changed => Growth::Changed,
+            News::Returned => Growth::Usual,
+            News::Expected | News::Surprise(_) => self.growth,
+        };
         let most = match growth {
             // As many as have moved more may come back.
             _ if self.bounded > 0.0 => whole(self.filter.most_ever()).max(self.ran),
@@ -294,7 +302,9 @@ impl Stage {
         let wanted = if telling { self.telling(fit, price) } else { self.answer(fit, price, enough) };
         let workers = wanted.clamp(least, most.max(least));
         let workers = workers.clamp(1, price.limit);
-        self.growth = if growth == Growth::Changed && workers > self.ran { growth } else { Growth::Usual };
+        // A surprise is measured again first.
+        let goes_on = workers > self.ran || self.news == News::Surprise(Side::More);
+        self.growth = if growth == Growth::Changed && goes_on { growth } else { Growth::Usual };
         let reason = self.reason(fit, workers);
         if enough.is_some() || matches!(self.news, News::Surprise(_)) {
             return Next { workers, reason };

@@ -7,7 +7,6 @@ use parking_lot::Mutex;
 
 use crate::buffer::SLAB_SIZE;
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::Fsync;
 use crate::path::RelativePath;
 use crate::pipeline::digest::{FileDigest, block_blake3, combine, crc64nvme};
 use crate::pipeline::journal::{BlockRecord, DoneFiles, DoneRecord, Journal, Record, RecoveredFile};
@@ -198,7 +197,14 @@ impl Shared {
             if !self.set_aside.load(Ordering::Relaxed) && others.iter().any(&stands) {
                 self.set_aside.store(true, Ordering::Relaxed);
             }
-            let done = standing(&group, looks, &stands);
+            // An attempt that was killed may not have come to the end, where names are made durable.
+            let done = standing(&group, looks, &|record| {
+                let stands = stands(record);
+                if stands {
+                    self.touch(&base.join(&record.path));
+                }
+                stands
+            });
             self.tell(Have { done, ..Have::default() })?;
         }
     }
@@ -243,9 +249,7 @@ impl Shared {
         let (key, size) = (done_key(&record), record.size);
         self.journal(&Record::Done(record));
         self.drop_partial(number, size, &path);
-        if self.fsync != Fsync::None {
-            self.touched.lock().extend(path.parent());
-        }
+        self.touch(&path);
         self.tell(Have { done: vec![key], ..Have::default() })
     }
 

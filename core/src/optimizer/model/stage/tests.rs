@@ -152,6 +152,30 @@ fn after_a_change_growth_is_careful_until_there_are_enough() {
 }
 
 #[test]
+fn growth_stays_careful_over_surprises_and_pacing_and_where_it_did_not_run() {
+    let changed = || {
+        let mut stage = probing();
+        see(&mut stage, 12.0, 1.2e8);
+        assert_eq!((stage.news, stage.decide(&PRICE, None).workers), (News::Changed, 18));
+        stage
+    };
+    // Far more than expected: measured again first.
+    let mut stage = changed();
+    see(&mut stage, 18.0, 6e8);
+    assert_eq!((stage.news, stage.decide(&PRICE, None).workers), (News::Surprise(Side::More), 18));
+    assert_eq!(stage.growth, Growth::Changed);
+    // Somebody else held it where it was.
+    let mut stage = changed();
+    see(&mut stage, 12.0, 1.2e8);
+    assert_eq!(stage.decide(&PRICE, None).workers, 18);
+    stage.lose_no_more();
+    assert_eq!(stage.growth, Growth::Changed);
+    // All workers are new.
+    stage.begin_anew();
+    assert_eq!(stage.growth, Growth::Usual);
+}
+
+#[test]
 fn growth_that_brought_less_is_undone_before_there_are_still_fewer() {
     let mut stage = Stage::new("streams");
     for (ran, rate) in [(11.0, 44e6), (15.0, 27e6)] {
