@@ -26,6 +26,7 @@ ORDER = (
     "grid",
     "steps",
     "shares",
+    "memory",
 )
 """What is read first, by the beginning of its name; the others follow by name."""
 OWN_VERSIONS = ("edt", "rustc", "c++", "python")

@@ -49,10 +49,11 @@ EXPERIMENTS = {
     "grid": "grid",
     "steps": "steps",
     "shares": "shares",
+    "memory": "memory",
     "everywhere": "everywhere",
 }
 """Names in the order in which all are run, and the modules of `experiments`, imported only then: some need PyTorch."""
-BY_NAME = ("grid", "steps", "shares", "everywhere")
+BY_NAME = ("grid", "steps", "shares", "memory", "everywhere")
 """Those that `all` leaves out: the whole grid takes days, and the last one measures nothing."""
 BY_PATH = ("peers", "optimizers", "s3")
 """Those that keep an outcome for each path."""
