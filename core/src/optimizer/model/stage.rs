@@ -69,7 +69,7 @@ enum Growth {
     Usual,
     /// Pacing has just ended what was lost.
     Calmed,
-    /// The path has changed, and there were ever more workers since.
+    /// The path has changed, and there were ever more workers since, but for surprises.
     Changed,
 }
 
@@ -303,7 +303,7 @@ impl Stage {
         let workers = wanted.clamp(least, most.max(least));
         let workers = workers.clamp(1, price.limit);
         // A surprise is measured again first.
-        let goes_on = workers > self.ran || self.news == News::Surprise(Side::More);
+        let goes_on = workers > self.ran || matches!(self.news, News::Surprise(_));
         self.growth = if growth == Growth::Changed && goes_on { growth } else { Growth::Usual };
         let reason = self.reason(fit, workers);
         if enough.is_some() || matches!(self.news, News::Surprise(_)) {

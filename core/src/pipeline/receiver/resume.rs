@@ -201,7 +201,7 @@ impl Shared {
             let done = standing(&group, looks, &|record| {
                 let stands = stands(record);
                 if stands {
-                    self.touch(&base.join(&record.path));
+                    self.touch_again(&base, &record.path);
                 }
                 stands
             });
@@ -245,12 +245,22 @@ impl Shared {
 
     /// Takes such a file for published, and tells so.
     fn take_published(&self, record: DoneRecord, number: u64) -> Result<()> {
-        let path = self.base.lock().join(&record.path);
-        let (key, size) = (done_key(&record), record.size);
+        let base = self.base.lock().clone();
+        let (path, key, size) = (record.path.clone(), done_key(&record), record.size);
         self.journal(&Record::Done(record));
-        self.drop_partial(number, size, &path);
-        self.touch(&path);
+        self.drop_partial(number, size, &base.join(&path));
+        self.touch_again(&base, &path);
         self.tell(Have { done: vec![key], ..Have::default() })
+    }
+
+    /// The name that a killed attempt gave a file is to be made durable, and those of the directories that it may have made for it.
+    fn touch_again(&self, base: &RelativePath, path: &RelativePath) {
+        self.touch(&base.join(path));
+        let mut above = path.parent();
+        while let Some(directory) = above.filter(|directory| !directory.is_root()) {
+            self.touch(&base.join(&directory));
+            above = directory.parent();
+        }
     }
 
     /// Tells which files stand at the destination, of those that the sender may send.

@@ -159,14 +159,16 @@ fn growth_stays_careful_over_surprises_and_pacing_and_where_it_did_not_run() {
         assert_eq!((stage.news, stage.decide(&PRICE, None).workers), (News::Changed, 18));
         stage
     };
-    // Far more than expected: measured again first.
-    let mut stage = changed();
-    see(&mut stage, 18.0, 6e8);
-    assert_eq!((stage.news, stage.decide(&PRICE, None).workers), (News::Surprise(Side::More), 18));
-    assert_eq!(stage.growth, Growth::Changed);
+    // Far more or less than expected: measured again first.
+    for (rate, side, next) in [(6e8, Side::More, 18), (9e7, Side::Less, 12)] {
+        let mut stage = changed();
+        see(&mut stage, 18.0, rate);
+        assert_eq!((stage.news, stage.decide(&PRICE, None).workers), (News::Surprise(side), next));
+        assert_eq!(stage.growth, Growth::Changed);
+    }
     // Somebody else held it where it was.
     let mut stage = changed();
-    see(&mut stage, 12.0, 1.2e8);
+    see(&mut stage, 12.0, 1.19e8);
     assert_eq!(stage.decide(&PRICE, None).workers, 18);
     stage.lose_no_more();
     assert_eq!(stage.growth, Growth::Changed);
