@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 import statistics
 import threading
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import datasets
 import emulated
 import paths
 import tuned
@@ -23,8 +27,8 @@ from points import OutOfTime, Point
 from processes import EDT, Failed, Measured, TooSlow, Workplace, workplace
 from results import Figure, Outcome, Table
 from timed import told
-from timelines import mean, streams
-from verdicts import utility_over
+from timelines import Sample, mean, streams
+from verdicts import share_of, utility_over
 
 PAIRS = (
     ("cubic-200M-80ms-loss0-cap20", "cubic-200M-80ms-loss0-nocap"),
@@ -39,11 +43,15 @@ KINDS = ("none", "right", "wrong")
 LEARNED = 2
 LEARN_S = 25.0
 """How many transfers are remembered, and how long each takes at the path's rate: long after it has settled."""
-COPY_S = 8.0
+COPY_S = 10.0
+"""Of a copy, at the path's rate: with so few files, or so many bytes, it does not begin with more streams by itself."""
 REPETITIONS = (2, 5)
 LIMIT = 8.0
 """After how many times as long as at the path's rate a copy is given up."""
-WRONG_BAR = 0.9
+BARS = {"right": 0.97, "wrong": 0.9}
+"""Least part of what a copy without memory has: a right one is to cost nothing but noise, and a wrong one little."""
+REMEMBERS = " on this path settled at "
+"""What the first reason of a transfer has that begins by earlier ones."""
 PORT = 7632
 """Of the server, the same each time: paths are remembered by it."""
 
@@ -81,50 +89,53 @@ class Memories:
     """The copies at work."""
 
     def __init__(self, options: Options, place: Workplace) -> None:
-        self.place = place
+        self.options, self.place = options, place
         self.bench = Bench("memory", options, place)
         self.copy_s = options.seconds or COPY_S
         self.repetitions = options.repetitions or REPETITIONS[not options.quick]
         self.points: dict[str, Point] = {}
 
     def measure(self, pair: tuple[str, str]) -> None:
-        """All copies over both paths of a pair, with all memories in turn."""
+        """All copies over both paths of a pair, with all memories in turn; all or none are of an earlier run."""
         cells = [cell for cell in grid(("cubic",)) if cell.name in pair]
-        keys = [
-            (f"{cell.name} {kind} #{seed}", cell, kind)
+        copies = [
+            (f"{cell.name} {kind} #{seed} {self.copy_s:g} s", cell, kind, seed)
             for seed in range(self.repetitions)
             for cell in cells
             for kind in KINDS
         ]
-        if all(self.bench.points.found.get(key) for key, _, _ in keys):
-            remembered: dict[str, Path] = {}
-        else:
-            remembered = {cell.name: self.remember(cell) for cell in cells}
-        for key, cell, kind in keys:
+        found = self.bench.points.found
+        remembered: dict[str, Path] = {}
+        if any(key not in found for key, *_ in copies):
+            for key, *_ in copies:
+                found.pop(key, None)
+            remembered = {cell.name: self.remembered(cell) for cell in cells}
+        for key, cell, kind, seed in copies:
             other = next(each.name for each in cells if each != cell)
             memory = {"none": None, "right": remembered.get(cell.name), "wrong": remembered.get(other)}[kind]
-            point = partial(self.point, cell, kind, memory)
+            point = partial(self.point, cell, kind, seed, memory)
             self.points[key] = self.bench.points.measured(key, point)
             print(f"  {key}: {said(self.points[key])}", flush=True)
 
-    def remember(self, cell: Cell) -> Path:
+    def remembered(self, cell: Cell) -> Path:
         """A history of transfers over a path, the first of which knew nothing."""
         history = self.place.empty(f"history-{cell.name}")
-        data = self.data(cell, LEARN_S)
         for _ in range(LEARNED):
-            self.copied(cell, data, history)
+            if self.options.deadline is not None and time.monotonic() >= self.options.deadline:
+                raise OutOfTime
+            self.copied(cell, self.data(cell, LEARN_S), history)
         return history
 
     def data(self, cell: Cell, seconds: float) -> Data:
         """Files that take about that long at the path's rate."""
-        return self.bench.data("uniform", seconds * cell.rate_bps / 8 / (64 * (16 << 20)))
+        return self.bench.data("uniform", seconds * cell.rate_bps / 8 / datasets.size_of("uniform").bytes)
 
-    def point(self, cell: Cell, kind: str, memory: Path | None) -> Point:
+    def point(self, cell: Cell, kind: str, seed: int, memory: Path | None) -> Point:
         """One copy, which leaves the memory as it was."""
         history = self.place.empty("history")
         if memory is not None:
             shutil.copytree(memory, history, dirs_exist_ok=True)
-        point: Point = {"path": cell.name, "memory": kind, "rate_bps": cell.rate_bps}
+        point: Point = {"path": cell.name, "memory": kind, "seed": seed, "rate_bps": cell.rate_bps}
         data = self.data(cell, self.copy_s)
         try:
             return {**point, "bytes": data.size.bytes, **self.copied(cell, data, history)}
@@ -134,17 +145,33 @@ class Memories:
     def copied(self, cell: Cell, data: Data, history: Path) -> Point:
         """Copies over a path of its own, and adds that to a history."""
         environment = {**self.place.environment, "EDT_HISTORY": "machines", "EDT_DATA_DIR": str(history)}
-        auto = tuned.optimizer("auto").words
+        report = self.place.path / "report.json"
         with emulated.Path.start(schedule=None, **cell.overrides) as running:
             ends = paths.ends_of(cell.name, running)
             with Serving(self.place, ends, [], PORT) as url:
-                words = ["cp", "--plain", "--json", "--quiet", *auto, data.path, url]
-                client = Measured([*ends.near.prefix, EDT, *words], environment)
-                late = threading.Timer(LIMIT * 8 * data.size.bytes / cell.rate_bps, client.kill)
-                late.start()
-                timeline = told(client, math.inf)
-                late.cancel()
-                return {"wall_s": client.end().wall_s, "timeline": timeline}
+                words = ["cp", "--plain", "--json", "--quiet", *tuned.optimizer("auto").words]
+                command: list[str | Path] = [*ends.near.prefix, EDT, *words, "--report", report, data.path, url]
+                client = Measured(command, environment)
+                timeline, wall_s = ended(client, LIMIT * 8 * data.size.bytes / cell.rate_bps)
+        first = json.loads(report.read_text())["decisions"][0]["decision"]["reason"]
+        return {"wall_s": wall_s, "timeline": timeline, "first": first}
+
+
+def ended(client: Measured, limit_s: float) -> tuple[list[Sample], float]:
+    """What a copy told until it ended, and how long it took."""
+    late = threading.Timer(limit_s, client.kill)
+    late.daemon = True
+    late.start()
+    try:
+        timeline = told(client, math.inf)
+    except BaseException:
+        client.kill()
+        with suppress(Failed):
+            client.end()
+        raise
+    finally:
+        late.cancel()
+    return timeline, client.end().wall_s
 
 
 def said(point: Point) -> str:
@@ -187,19 +214,19 @@ def outcome(work: Memories, scale: str) -> Outcome:
 
 def figures(points: Sequence[Point]) -> list[Figure]:
     """What each memory brings beside none."""
-    failed = [point for point in points if not point["timeline"]]
-    found = [Figure("copies that failed", "", [float(len(failed))], at_most=0)]
-    for path in dict.fromkeys(point["path"] for point in points):
-        by_kind = {kind: [worth(point) for point in of(points, path, kind)] for kind in KINDS}
-        for kind in KINDS[1:]:
-            pairs = list(zip(by_kind[kind], by_kind["none"], strict=False))
-            if not pairs:
-                continue
-            ratios = [own.goodput / none.goodput for own, none in pairs]
-            bar = {"at_least": WRONG_BAR} if kind == "wrong" else {"at_least": 1.0}
-            found.append(Figure(f"{path}: goodput with a {kind} memory / without", "", ratios, **bar))
-            gains = [own.utility - none.utility for own, none in pairs]
-            found.append(Figure(f"{path}: utility with a {kind} memory less without", "", gains))
+    made = [point for point in points if point["timeline"]]
+    found = [Figure("copies that failed", "", [float(len(points) - len(made))], at_most=0)]
+    if begun := [float(REMEMBERS in point["first"]) for point in made if point["memory"] != "none"]:
+        found.append(Figure("copies with a memory that began by it", "", [statistics.mean(begun)], at_least=1))
+    for path in dict.fromkeys(point["path"] for point in made):
+        by_kind = {kind: {point["seed"]: worth(point) for point in of(made, path, kind)} for kind in KINDS}
+        for kind, bar in BARS.items():
+            pairs = [(own, by_kind["none"][seed]) for seed, own in by_kind[kind].items() if seed in by_kind["none"]]
+            if pairs:
+                goodput = [own.goodput / none.goodput for own, none in pairs]
+                utility = [share_of(own.utility, none.utility) for own, none in pairs]
+                found.append(Figure(f"{path}: goodput with a {kind} memory / without", "", goodput, at_least=bar))
+                found.append(Figure(f"{path}: utility with a {kind} memory / without", "", utility, at_least=bar))
     return found
 
 
