@@ -169,15 +169,10 @@ impl Shared {
 
     fn published(&self, header: &FileHeader, path: &RelativePath, done: DoneItem) {
         self.journal(&Record::Done(done_record(header, &done)));
-        self.touch(path);
-        self.settled(header, done);
-    }
-
-    /// The name of a published file is to be made durable at the end.
-    pub(super) fn touch(&self, path: &RelativePath) {
         if self.fsync != Fsync::None {
             self.touched.lock().extend(path.parent());
         }
+        self.settled(header, done);
     }
 
     fn settled(&self, header: &FileHeader, done: DoneItem) {

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use crate::buffer::SLAB_SIZE;
 use crate::error::{Error, ErrorKind, Result};
+use crate::options::Fsync;
 use crate::path::RelativePath;
 use crate::pipeline::digest::{FileDigest, block_blake3, combine, crc64nvme};
 use crate::pipeline::journal::{BlockRecord, DoneFiles, DoneRecord, Journal, Record, RecoveredFile};
@@ -197,14 +198,7 @@ impl Shared {
             if !self.set_aside.load(Ordering::Relaxed) && others.iter().any(&stands) {
                 self.set_aside.store(true, Ordering::Relaxed);
             }
-            // An attempt that was killed may not have come to the end, where names are made durable.
-            let done = standing(&group, looks, &|record| {
-                let stands = stands(record);
-                if stands {
-                    self.touch_again(&base, &record.path);
-                }
-                stands
-            });
+            let done = standing(&group, looks, &stands);
             self.tell(Have { done, ..Have::default() })?;
         }
     }
@@ -245,22 +239,14 @@ impl Shared {
 
     /// Takes such a file for published, and tells so.
     fn take_published(&self, record: DoneRecord, number: u64) -> Result<()> {
-        let base = self.base.lock().clone();
-        let (path, key, size) = (record.path.clone(), done_key(&record), record.size);
+        let path = self.base.lock().join(&record.path);
+        let (key, size) = (done_key(&record), record.size);
         self.journal(&Record::Done(record));
-        self.drop_partial(number, size, &base.join(&path));
-        self.touch_again(&base, &path);
-        self.tell(Have { done: vec![key], ..Have::default() })
-    }
-
-    /// The name that a killed attempt gave a file is to be made durable, and those of the directories that it may have made for it.
-    fn touch_again(&self, base: &RelativePath, path: &RelativePath) {
-        self.touch(&base.join(path));
-        let mut above = path.parent();
-        while let Some(directory) = above.filter(|directory| !directory.is_root()) {
-            self.touch(&base.join(&directory));
-            above = directory.parent();
+        self.drop_partial(number, size, &path);
+        if self.fsync != Fsync::None {
+            self.touched.lock().extend(path.parent());
         }
+        self.tell(Have { done: vec![key], ..Have::default() })
     }
 
     /// Tells which files stand at the destination, of those that the sender may send.

@@ -173,15 +173,6 @@ mod tests {
     use crate::store::Store;
 
     #[test]
-    fn what_is_gone_has_nothing_to_flush() {
-        let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join("file"), "").unwrap();
-        let store = LocalStore::open(directory.path(), Symlinks::Keep);
-        let path = |text| RelativePath::from_user(text).unwrap();
-        store.sync_directories(&[path("gone/below"), path("file"), path("file/below"), path(".")]).unwrap();
-    }
-
-    #[test]
     fn what_was_made_is_flushed_once() {
         let directory = tempfile::tempdir().unwrap();
         let store = LocalStore::open(&directory.path().join("root"), Symlinks::Keep);

@@ -219,13 +219,7 @@ impl Store for LocalStore {
     }
 
     fn sync_directories(&self, paths: &[RelativePath]) -> Result<()> {
-        for path in paths {
-            match self.flush_directory(path) {
-                // What was removed or replaced since it was noted has nothing left to flush.
-                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::WrongType) => {}
-                flushed => flushed?,
-            }
-        }
+        paths.iter().try_for_each(|path| self.flush_directory(path))?;
         self.flush_unsynced()
     }
 
