@@ -37,7 +37,7 @@ use crate::store::{EntryKind, Store, Times};
 use crate::transfer::job::{Job, JobRunner, Way};
 use crate::transfer::learned::Learned;
 use crate::transfer::runner::{Ended, Guarding, Runner, SharedOptimizer};
-use crate::transfer::settings::{Here, check_mirror, chosen, claim, haste, policy, receive_options, send_options};
+use crate::transfer::settings::{Here, by_bbr, check_mirror, chosen, claim, haste, policy, receive_options, send_options};
 
 pub use handle::{Canceller, TransferHandle};
 
@@ -145,9 +145,10 @@ impl Transfer {
         let trip = peer.as_ref().map_or(work.contact / 2, |peer| peer.rtt);
         let rtt = (peer.is_some() || !trip.is_zero()).then_some(trip);
         let beginning = beginning.map(|beginning| beginning.over(rtt, peer.as_ref().and_then(|peer| peer.local)));
+        let bbr = peer.is_some() && by_bbr(&self.options, work.source.is_some(), peer.as_ref());
         let (optimizer, pace) = match self.optimizer {
             Some(own) => (own, Pace::Usual),
-            None => (learned.optimizer(&self.options, work.first_streams, rtt)?, Pace::of(&self.options.optimizer)),
+            None => (learned.optimizer(&self.options, work.first_streams.sent_by(bbr), rtt)?, Pace::of(&self.options.optimizer)),
         };
         // In half a second a worker of a service makes few requests, and the losses of its connections are not to be seen. What the first
         // contact took is no more than a hint of its round trip time, and no reason for intervals of more than a second.
@@ -261,6 +262,8 @@ impl Transfer {
         let times = destination.as_ref().map_or(Times::Exact, |store| store.capabilities().times);
         // Memory is no storage.
         let rate = options.worker_rate.filter(|_| self.made_up.is_none());
+        let bbr = target.is_some() && by_bbr(options, source.is_some(), None);
+        let first = self.first_streams(services, extent).sent_by(bbr);
         let work = Work {
             transfer: self.identifier()?,
             run: Key(crate::auth::secret::random()?),
@@ -281,7 +284,7 @@ impl Transfer {
             base,
             buffer: options.buffer,
             retries: options.retries,
-            first_streams: self.first_streams(services, extent),
+            first_streams: first,
             contact: if services { contact.time() } else { Duration::ZERO },
         };
         let peer = begun(&work, peer, target.as_ref(), options)?;

@@ -59,7 +59,7 @@ fn the_handshake_is_what_it_was() {
     let (hello, waiting) = ClientHello::new([0xc1; 32], "edt golden client");
     let (welcome, server) =
         ServerHandshake::on_hello(&hello[4..], [0x5e; 32], SessionId([0x5d; 16]), "edt golden server").unwrap();
-    let limits = Limits { max_streams: 64, buffer: 96 << 20, read_only: true, fresh: false };
+    let limits = Limits { max_streams: 64, buffer: 96 << 20, read_only: true, fresh: false, bbr: false };
     let (accepted, server) = server.prove(secret, binding, limits);
     let waiting = waiting.on_welcome(&welcome[4..], secret, binding).unwrap();
     let (authenticate, established) = waiting.on_accepted(&accepted[4..]).unwrap();

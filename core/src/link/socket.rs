@@ -137,6 +137,23 @@ pub(crate) fn check_congestion(name: &str) -> Result<()> {
     })
 }
 
+/// Whether this system sends by BBR where it is asked for this congestion control, or for none.
+pub(crate) fn sends_by_bbr(asked: Option<&str>) -> bool {
+    let name = asked.map_or_else(|| usual_congestion().unwrap_or_default(), str::to_owned);
+    name.starts_with("bbr")
+}
+
+/// The congestion control of this system's connections, where it tells.
+fn usual_congestion() -> io::Result<String> {
+    #[cfg(any(target_os = "linux", target_os = "freebsd"))]
+    {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
+        Ok(String::from_utf8_lossy(&socket.tcp_congestion()?).trim_end_matches('\0').to_owned())
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "freebsd")))]
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// Chooses the congestion control of a connection, by the name that Linux and FreeBSD give it.
 pub(super) fn set_congestion(socket: &TcpStream, name: &str) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "freebsd"))]
@@ -219,6 +236,12 @@ mod tests {
         pace(&socket, 5_000_000).unwrap();
         #[cfg(target_os = "linux")]
         assert!(set_congestion(&socket, "reno").is_ok());
+        #[cfg(target_os = "linux")]
+        assert_eq!(
+            usual_congestion().unwrap(),
+            std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap().trim()
+        );
+        assert_eq!(["bbr", "bbr2", "cubic"].map(|name| sends_by_bbr(Some(name))), [true, true, false]);
         assert_eq!(check_congestion("no such control").unwrap_err().kind(), ErrorKind::InvalidInput);
     }
 

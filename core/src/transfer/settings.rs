@@ -6,6 +6,8 @@ use crate::broker::Claim;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::history;
+use crate::link::client::Session;
+use crate::link::socket::sends_by_bbr;
 use crate::optimizer::{Haste, PerStage, Policy, PolicyName};
 use crate::options::{Digest, Fsync, Overwrite, RunMode, Selection, Symlinks, TransferOptions};
 use crate::path::RelativePath;
@@ -46,6 +48,14 @@ impl Here {
         let stages = PerStage { read: work.source.is_some(), network: true, write: work.destination.is_some() };
         // Where the thread that reads a block writes it too, the receiver's is not used.
         Self { stages, buffers: if work.direct { 1 } else { u64::from(stages.read) + u64::from(stages.write) } }
+    }
+}
+
+/// Whether what is sent over a network is sent by BBR, from here or by the peer: that tells what its system does once it was called.
+pub(super) fn by_bbr(options: &TransferOptions, from_here: bool, peer: Option<&Session>) -> bool {
+    match options.congestion.as_deref() {
+        None if !from_here => peer.is_some_and(|peer| peer.limits.bbr),
+        asked => sends_by_bbr(asked),
     }
 }
 

@@ -21,7 +21,7 @@ use edt::{Result, TransferOptions};
 
 pub const SECRET: &str = "a secret of both sides";
 
-pub const LIMITS: Limits = Limits { max_streams: 4, buffer: 64 << 20, read_only: false, fresh: false };
+pub const LIMITS: Limits = Limits { max_streams: 4, buffer: 64 << 20, read_only: false, fresh: false, bbr: false };
 
 /// Far longer than any of these tests needs.
 pub const LONG: Duration = Duration::from_secs(20);

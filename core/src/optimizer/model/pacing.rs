@@ -14,6 +14,9 @@ const SLOWER: f64 = 0.95;
 const LEFT: f64 = 0.5;
 const KEPT: f64 = 0.9;
 
+/// How often a trial in which some was lost is repeated with what got through: while queues fill, more seems to than does.
+const REPEATED: u8 = 2;
+
 /// The lost share from which on what was lost without pacing says nothing with it.
 const OTHER: f64 = 0.02;
 
@@ -83,8 +86,8 @@ enum State {
     /// As fast as TCP finds right.
     #[default]
     Free,
-    /// So many bytes per second of each stream are tried, where this share was lost.
-    Trying { rate: f64, lost: f64 },
+    /// So many bytes per second of each stream are tried, where this share was lost, and so many times more if that is too fast.
+    Trying { rate: f64, lost: f64, more: u8 },
     /// At so many bytes per second little is lost.
     Paced { rate: f64 },
     /// More bytes per second than at which little is lost are tried.
@@ -174,7 +177,7 @@ impl Pacing {
         }
         match self.state {
             State::Free => Found::Usual,
-            State::Trying { rate, lost } => self.tried(rate, lost),
+            State::Trying { rate, lost, more } => self.tried(rate, lost, more),
             State::Paced { rate } => self.paced(rate),
             State::Raising { rate, from } => self.raised(rate, from),
         }
@@ -202,9 +205,13 @@ impl Pacing {
         (self.fewest, self.own, self.shared, self.slower) = (self.last.streams, false, false, None);
     }
 
-    fn tried(&mut self, rate: f64, lost: f64) -> Found {
+    fn tried(&mut self, rate: f64, lost: f64, more: u8) -> Found {
         let less = self.last.loss.is_some_and(|loss| loss < LEFT * lost);
         if !less || self.last.each() < KEPT * rate {
+            if more > 0 && self.last.lost() > LOSSY && self.last.each() < rate {
+                self.state = State::Trying { rate: SLOWER * self.last.each(), lost, more: more - 1 };
+                return Found::Nothing;
+            }
             (self.state, self.wait, self.again) = (State::Free, self.again, (2.0 * self.again).min(AGAIN.1));
             return Found::Nothing;
         }
@@ -343,7 +350,7 @@ impl Pacing {
         // Where TCP itself slows down, they may carry less than they can in an interval that loses much.
         let slowed = self.is_steady() && matches!(self.state, State::Free);
         let carried = if slowed { self.before.each().max(self.last.each()) } else { self.last.each() };
-        self.state = State::Trying { rate: SLOWER * carried, lost: self.last.lost() };
+        self.state = State::Trying { rate: SLOWER * carried, lost: self.last.lost(), more: REPEATED };
         "seeing whether each loses less if it is sent no faster than it gets through"
     }
 }

@@ -111,6 +111,9 @@ pub struct Limits {
     /// Whether no unfinished upload lies below the server's root: whatever this client uploads, nothing of it is there to resume.
     #[cbor(n(3), skip_if = "std::ops::Not::not")]
     pub fresh: bool,
+    /// Whether the server's system sends by BBR, unless a client asks for another congestion control.
+    #[cbor(n(4), skip_if = "std::ops::Not::not")]
+    pub bbr: bool,
 }
 
 /// The version in a hello, whatever else a hello of that version holds.

@@ -52,6 +52,33 @@ fn streams_that_lose_much_are_sent_as_fast_as_they_get_through() {
 }
 
 #[test]
+fn a_trial_that_was_too_fast_is_repeated_with_what_got_through_and_not_for_ever() {
+    let mut path = Path::new(1e6, 1e9);
+    let carry = |path: &mut Path, each: f64, lost: f64| {
+        let sent = Sent { streams: 4, rate: 4.0 * each, loss: Some(lost), pacing: path.pacing.rate(), time: 1.0 };
+        path.pacing.observe(&sent)
+    };
+    // Queues took a quarter more than gets through.
+    carry(&mut path, 1.25e6, 0.2);
+    assert!(path.pacing.decide(4, false).is_some());
+    assert_eq!(path.send(4, 4), (Found::Nothing, None));
+    assert!(is_just_below(path.each(), 1e6), "{}", path.each());
+    assert_eq!(path.send(4, 4).0, Found::Calm);
+    // Something else than their rate is why they lose.
+    let mut random = Path::new(1e6, 1e9);
+    carry(&mut random, 1e6, 0.06);
+    assert!(random.pacing.decide(4, false).is_some());
+    let paced: Vec<Option<u64>> = (0..3)
+        .map(|_| {
+            let each = 0.97 * random.each();
+            carry(&mut random, each, 0.06);
+            random.pacing.rate()
+        })
+        .collect();
+    assert!(paced[0] > paced[1] && paced[1] > Some(800_000) && paced[2].is_none(), "{paced:?}");
+}
+
+#[test]
 fn fewer_streams_that_share_a_rate_are_sent_faster() {
     for all in [4e6, 4.4e6] {
         let mut path = Path::new(1e9, all);
