@@ -13,7 +13,6 @@ use crate::auth::identity::Identity;
 use crate::auth::secret::{self, Origin, Secret};
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::acceptor::{Accepted, Acceptor, Admission};
-use crate::link::socket::sends_by_bbr;
 use crate::open;
 use crate::options::{Access, ServeOptions, Symlinks};
 use crate::pipeline::stop::Stop;
@@ -68,7 +67,7 @@ impl Server {
             buffer: options.buffer,
             read_only: options.access == Access::ReadOnly,
             fresh: false,
-            bbr: sends_by_bbr(None),
+            bbr: false,
         };
         let admission = Admission { plain: options.plain, ..Admission::new(limits, options.max_sessions) };
         let uploads = Arc::clone(&store);

@@ -92,7 +92,7 @@ impl Work {
 
     /// Opens a session with a server, and begins this work there.
     pub(crate) fn call(&self, target: &Target, options: &TransferOptions) -> Result<Session> {
-        let opening = Opening { messages: &self.begin(), streams: self.first_streams };
+        let opening = Opening { messages: &self.begin(), streams: self.first_streams, upload: self.source.is_some() };
         client::connect(target, options, Some(opening))
     }
 }

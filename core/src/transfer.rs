@@ -46,7 +46,7 @@ const MOST_HINTED: Duration = Duration::from_millis(100);
 
 /// What a session for a download is opened with: before the server was asked for the sources nothing is known but that there will be a
 /// stream. Its connection is made meanwhile.
-const DOWNLOAD: Opening<'static> = Opening { messages: &[], streams: FirstStreams::always(1) };
+const DOWNLOAD: Opening<'static> = Opening { messages: &[], streams: FirstStreams::always(1), upload: false };
 
 /// What to move, and how.
 pub struct Transfer {
@@ -145,7 +145,7 @@ impl Transfer {
         let trip = peer.as_ref().map_or(work.contact / 2, |peer| peer.rtt);
         let rtt = (peer.is_some() || !trip.is_zero()).then_some(trip);
         let beginning = beginning.map(|beginning| beginning.over(rtt, peer.as_ref().and_then(|peer| peer.local)));
-        let bbr = peer.is_some() && by_bbr(&self.options, work.source.is_some(), peer.as_ref());
+        let bbr = peer.as_ref().is_some_and(|peer| by_bbr(&self.options, work.source.is_some(), peer));
         let (optimizer, pace) = match self.optimizer {
             Some(own) => (own, Pace::Usual),
             None => (learned.optimizer(&self.options, work.first_streams.sent_by(bbr), rtt)?, Pace::of(&self.options.optimizer)),
@@ -262,8 +262,6 @@ impl Transfer {
         let times = destination.as_ref().map_or(Times::Exact, |store| store.capabilities().times);
         // Memory is no storage.
         let rate = options.worker_rate.filter(|_| self.made_up.is_none());
-        let bbr = target.is_some() && by_bbr(options, source.is_some(), None);
-        let first = self.first_streams(services, extent).sent_by(bbr);
         let work = Work {
             transfer: self.identifier()?,
             run: Key(crate::auth::secret::random()?),
@@ -284,7 +282,7 @@ impl Transfer {
             base,
             buffer: options.buffer,
             retries: options.retries,
-            first_streams: first,
+            first_streams: self.first_streams(services, extent),
             contact: if services { contact.time() } else { Duration::ZERO },
         };
         let peer = begun(&work, peer, target.as_ref(), options)?;

@@ -177,7 +177,7 @@ fn connections_that_lead_elsewhere_are_not_trusted_and_change_no_pin() {
     let pins = caller.pins();
     assert!(pins.contains(&server.fingerprint));
     let message = Message::Close(vec![7], None);
-    let opening = Opening { messages: &[message], streams: FirstStreams::always(2) };
+    let opening = Opening { messages: &[message], streams: FirstStreams::always(2), upload: false };
     let session = client::connect(&target, &caller.options, Some(opening)).unwrap();
     assert!(session.dialer.sink(1).is_err());
     assert_eq!(caller.pins(), pins);

@@ -73,7 +73,7 @@ fn messages_and_frames_pass_both_ways_plain_and_under_tls() {
 fn what_a_session_is_for_is_said_at_once_but_never_to_an_unknown_server() {
     let (server, caller) = (TestServer::start(), Caller::new());
     let message = Message::Close(vec![7], None);
-    let opening = Opening { messages: std::slice::from_ref(&message), streams: FirstStreams::always(2) };
+    let opening = Opening { messages: std::slice::from_ref(&message), streams: FirstStreams::always(2), upload: false };
     let made = || server.connections.load(Ordering::Acquire);
     // Plain, under TLS with a server that is met for the first time, and again.
     for (tls, beforehand) in [(false, 2), (true, 0), (true, 2)] {
@@ -100,7 +100,7 @@ fn a_session_begins_with_more_than_a_handshake_could_hold() {
     let names: Vec<_> = (0..4000).map(|number| format!("{number:0>200}/").repeat(20).into_bytes().into()).collect();
     let messages: Vec<_> = names.chunks(100).map(|names| Message::Choose(names.to_vec())).collect();
     assert!(messages.iter().map(|message| message.encode().len()).sum::<usize>() > 12 << 20);
-    let opening = Opening { messages: &messages, streams: FirstStreams::always(1) };
+    let opening = Opening { messages: &messages, streams: FirstStreams::always(1), upload: false };
     for tls in [false, true] {
         let (server, caller) = (TestServer::start(), Caller::new());
         let target = server.target(tls);

@@ -156,7 +156,7 @@ impl Acceptor {
             Err(refusal) => return Err(turn_away(connection, refusal)),
         };
         let binding = connection.binding().map_err(lost)?;
-        let limits = Limits { fresh: (self.fresh)(), ..self.admission.limits };
+        let limits = Limits { fresh: (self.fresh)(), bbr: connection.sends_by_bbr(), ..self.admission.limits };
         let (accepted, state) = state.prove(self.secret.as_bytes(), &binding, limits);
         // From the welcome on streams may come, even ahead of the caller's proof; they hear its end after the caller has.
         let expected = self.sessions.expect(session);

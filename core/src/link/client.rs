@@ -59,6 +59,8 @@ pub struct Opening<'a> {
     pub messages: &'a [Message],
     /// Streams that will be dialled first.
     pub streams: FirstStreams,
+    /// Whether this side will send on them.
+    pub upload: bool,
 }
 
 /// An open session with a server; it ends with its control channel.
@@ -77,6 +79,8 @@ pub struct Session {
     pub rtt: Duration,
     /// The address of this side, if the system tells.
     pub local: Option<IpAddr>,
+    /// Whether this side's system sends by BBR, unless it is asked for another congestion control.
+    pub bbr: bool,
 }
 
 /// Opens a session. Plain on loopback, unless the target asks for TLS, and where the options allow plain anywhere; else under TLS, with
@@ -102,8 +106,11 @@ pub fn connect(target: &Target, options: &TransferOptions, opening: Option<Openi
     }
     // A server that is met for the first time sees no further connection before it has proved itself.
     let known = trust.is_none() || way.tls.is_some();
-    let standby =
-        opening.filter(|_| known).map_or_else(Standby::default, |opening| Standby::dial(&way, opening.streams.over(rtt)));
+    let bbr = socket::sends_by_bbr(&socket);
+    let standby = opening.filter(|_| known).map_or_else(Standby::default, |opening| {
+        let by_bbr = options.congestion.as_deref().map_or(bbr && opening.upload, socket::is_bbr);
+        Standby::dial(&way, opening.streams.sent_by(by_bbr).over(rtt))
+    });
     let mut connection =
         control_way.open(socket).map_err(|cause| trust.as_ref().and_then(Trust::refusal).unwrap_or_else(|| failed(&cause)))?;
     let (proof, established) = greet(&mut connection, &secret, &peer)?;
@@ -117,7 +124,7 @@ pub fn connect(target: &Target, options: &TransferOptions, opening: Option<Openi
     let Established { session, session_key: key, limits, peer: software, .. } = established;
     let software = software.chars().filter(|c| !c.is_control()).take(100).collect();
     let dialer = Arc::new(TcpDialer { way, session, key, standby });
-    Ok(Session { control, dialer, limits, peer, software, rtt, local })
+    Ok(Session { control, dialer, limits, peer, software, rtt, local, bbr })
 }
 
 /// Does the client's part of the handshake up to its own proof, which is returned: it is said once the server has proved itself.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustls_pki_types::ServerName;
 
 use crate::link::raw::{Gathering, Raw};
+use crate::link::socket;
 use crate::protocol::ALPN;
 use crate::protocol::handshake::{BINDING_LABEL, BINDING_LENGTH, MAX_HANDSHAKE, PREAMBLE_LENGTH, Role, is_tls};
 
@@ -169,6 +170,11 @@ impl Connection {
         let mut raw = Raw::new(&self.socket, self.deadline);
         raw.gather(self.gathering.as_ref(), buffer.len())?;
         raw.read_vectored(&mut [IoSliceMut::new(buffer), IoSliceMut::new(ahead)])
+    }
+
+    /// Whether the system sends by BBR on it.
+    pub(super) fn sends_by_bbr(&self) -> bool {
+        socket::sends_by_bbr(&self.socket)
     }
 
     /// Reads what a connection begins with.

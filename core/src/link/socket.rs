@@ -137,21 +137,20 @@ pub(crate) fn check_congestion(name: &str) -> Result<()> {
     })
 }
 
-/// Whether this system sends by BBR where it is asked for this congestion control, or for none.
-pub(crate) fn sends_by_bbr(asked: Option<&str>) -> bool {
-    let name = asked.map_or_else(|| usual_congestion().unwrap_or_default(), str::to_owned);
-    name.starts_with("bbr")
+/// Whether the system sends by BBR on connections like this one, which may be a matter of the route; false where it does not tell.
+pub(super) fn sends_by_bbr(socket: &TcpStream) -> bool {
+    #[cfg(any(target_os = "linux", target_os = "freebsd"))]
+    return SockRef::from(socket).tcp_congestion().is_ok_and(|name| is_bbr(&String::from_utf8_lossy(&name)));
+    #[cfg(not(any(target_os = "linux", target_os = "freebsd")))]
+    {
+        let _ = socket;
+        false
+    }
 }
 
-/// The congestion control of this system's connections, where it tells.
-fn usual_congestion() -> io::Result<String> {
-    #[cfg(any(target_os = "linux", target_os = "freebsd"))]
-    {
-        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
-        Ok(String::from_utf8_lossy(&socket.tcp_congestion()?).trim_end_matches('\0').to_owned())
-    }
-    #[cfg(not(any(target_os = "linux", target_os = "freebsd")))]
-    Err(io::ErrorKind::Unsupported.into())
+/// Whether a congestion control of this name is BBR, of whatever version.
+pub(crate) fn is_bbr(name: &str) -> bool {
+    name.starts_with("bbr")
 }
 
 /// Chooses the congestion control of a connection, by the name that Linux and FreeBSD give it.
@@ -237,11 +236,8 @@ mod tests {
         #[cfg(target_os = "linux")]
         assert!(set_congestion(&socket, "reno").is_ok());
         #[cfg(target_os = "linux")]
-        assert_eq!(
-            usual_congestion().unwrap(),
-            std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap().trim()
-        );
-        assert_eq!(["bbr", "bbr2", "cubic"].map(|name| sends_by_bbr(Some(name))), [true, true, false]);
+        assert!(!sends_by_bbr(&socket));
+        assert_eq!(["bbr", "bbr2", "cubic"].map(is_bbr), [true, true, false]);
         assert_eq!(check_congestion("no such control").unwrap_err().kind(), ErrorKind::InvalidInput);
     }
 

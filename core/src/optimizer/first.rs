@@ -16,7 +16,7 @@ const LONG_TRIPS_AUTO: [Duration; 2] = [Duration::from_millis(50), Duration::fro
 
 /// The most that are usual where streams are sent by BBR: however long the path is, one goes far, and many that look for its rate at once lose
 /// most of what they send.
-const BY_BBR: u16 = 2;
+const BY_BBR: u16 = 1;
 
 /// Bytes and items up to which one stream carries all: so much is often under way at once, and every further connection costs both ends.
 const ALONE: (u64, u64) = (4 << 20, 32);

@@ -7,7 +7,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::history;
 use crate::link::client::Session;
-use crate::link::socket::sends_by_bbr;
+use crate::link::socket::is_bbr;
 use crate::optimizer::{Haste, PerStage, Policy, PolicyName};
 use crate::options::{Digest, Fsync, Overwrite, RunMode, Selection, Symlinks, TransferOptions};
 use crate::path::RelativePath;
@@ -51,12 +51,10 @@ impl Here {
     }
 }
 
-/// Whether what is sent over a network is sent by BBR, from here or by the peer: that tells what its system does once it was called.
-pub(super) fn by_bbr(options: &TransferOptions, from_here: bool, peer: Option<&Session>) -> bool {
-    match options.congestion.as_deref() {
-        None if !from_here => peer.is_some_and(|peer| peer.limits.bbr),
-        asked => sends_by_bbr(asked),
-    }
+/// Whether what is sent to a server, or by it, is sent by BBR.
+pub(super) fn by_bbr(options: &TransferOptions, upload: bool, peer: &Session) -> bool {
+    let usual = if upload { peer.bbr } else { peer.limits.bbr };
+    options.congestion.as_deref().map_or(usual, is_bbr)
 }
 
 /// What a transfer brings along when it shares the limits of its host with others.

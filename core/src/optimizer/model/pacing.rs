@@ -208,7 +208,7 @@ impl Pacing {
     fn tried(&mut self, rate: f64, lost: f64, more: u8) -> Found {
         let less = self.last.loss.is_some_and(|loss| loss < LEFT * lost);
         if !less || self.last.each() < KEPT * rate {
-            if more > 0 && self.last.lost() > LOSSY && self.last.each() < rate {
+            if more > 0 && self.last.lost() > LOSSY && self.last.each() < SLOWER * rate {
                 self.state = State::Trying { rate: SLOWER * self.last.each(), lost, more: more - 1 };
                 return Found::Nothing;
             }

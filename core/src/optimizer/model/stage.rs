@@ -15,11 +15,12 @@ mod tests;
 
 /// Most that the number of workers grows by in one decision, as the guard has it; most where so much was lost, or by new ones before they found
 /// their rate, that far more of them cost much; and most after a change, which may be the room that one of many others left, until there are
-/// enough, and where workers are paced, for those that are too many lose what they are sent. Most that it shrinks by, and most that it goes
+/// enough, and where workers are paced, for those that are too many lose what they are sent, unless they are as few as others begin with. Most that it shrinks by, and most that it goes
 /// below the fewest that were tried, unless much is lost: too few cost more than too many.
 const BOUND: u16 = 4;
 const LOSSY_BOUND: u16 = 2;
 const CAREFUL_BOUND: f64 = 1.5;
+const FEW: u16 = 8;
 const SHRINKING: u16 = 3;
 const UNTRIED: f64 = 2.0;
 pub(in crate::optimizer) const LOSSY: f64 = 0.01;
@@ -294,8 +295,9 @@ impl Stage {
             Growth::Changed if self.news != News::Changed && !self.brought() => self.ran,
             Growth::Changed => careful,
             Growth::Calmed => self.ran.saturating_mul(LOSSY_BOUND),
-            Growth::Usual if self.paced => careful,
+            Growth::Usual if self.paced => careful.max(FEW.min(self.ran.saturating_mul(LOSSY_BOUND))),
             Growth::Usual if lossy || self.lost_before > LOSSY => self.ran.saturating_mul(LOSSY_BOUND),
+            Growth::Usual if self.ran == 1 => LOSSY_BOUND,
             Growth::Usual => self.ran.saturating_mul(BOUND),
         };
         let telling = (lossy || self.cpu_bound) && enough.is_none();
