@@ -216,9 +216,9 @@ mod tests {
     #[test]
     fn under_bbr_few_streams_are_usual_over_every_path_where_the_number_is_not_asked_for() {
         let over = |first: FirstStreams, rtt_ms| first.sent_by(true).over(Duration::from_millis(rtt_ms));
-        assert_eq!([0, 67, 200].map(|rtt_ms| over(FirstStreams::AUTO, rtt_ms)), [2, 2, 2]);
+        assert_eq!([0, 67, 200].map(|rtt_ms| over(FirstStreams::AUTO, rtt_ms)), [1, 1, 1]);
         assert_eq!([FirstStreams::always(8), FirstStreams::AUTO_REQUESTS].map(|first| over(first, 67)), [8, 32]);
-        assert_eq!([1, 32].map(|settled| FirstStreams::AUTO.sent_by(true).near(settled, LONG).over(LONG)), [1, 8]);
+        assert_eq!([1, 32].map(|settled| FirstStreams::AUTO.sent_by(true).near(settled, LONG).over(LONG)), [1, 4]);
         let many = FirstStreams::AUTO.for_work(Some(work(863, 500_000_000)), Haste::Allowed);
         assert_eq!(over(many, 67), 48);
     }
