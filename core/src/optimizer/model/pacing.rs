@@ -41,6 +41,9 @@ const SURE: f64 = 1.5;
 /// By how much each of the streams that are left carries more than in the interval before, as long as they still become faster.
 const GROWN: f64 = 1.05;
 
+/// By how much more fewer streams carry each if what held all of them back is plainly not what holds these.
+const FASTER: f64 = 1.4;
+
 /// How many of such streams one of them may be enough for.
 const FEWER: u16 = 2;
 
@@ -248,9 +251,12 @@ impl Pacing {
         let grow = sent.each() > GROWN * self.before.each() && !held && !lossy;
         if let Some(slower) = fewer.filter(|_| !grow) {
             self.slower = None;
-            self.own = !held || lossy;
+            (self.own, self.shared) = (!held || lossy, held && !lossy);
             if self.own {
-                self.state = State::Paced { rate: slower.rate };
+                // A rate of their own, beyond which they lose, may be far more than their part of what all share.
+                let own = SLOWER * sent.each();
+                let rate = if lossy && own > FASTER * slower.rate { own } else { slower.rate };
+                self.state = State::Paced { rate };
                 return Found::OwnRate;
             }
         } else {
@@ -289,6 +295,8 @@ impl Pacing {
         let gained = self.last.each() > self.part * f64::midpoint(rate, from) && self.last.lost() <= LOSSY;
         self.quiet = 0.0;
         if gained {
+            // Far more than all shared is not what they share.
+            self.shared &= self.step <= TELLING;
             self.step = if self.gap > 0.0 { STEP.0 } else { (self.step * self.step).min(STEP.1) };
             (self.state, self.gap) = (State::Paced { rate }, 0.0);
             return Found::Usual;
@@ -320,8 +328,19 @@ impl Pacing {
                 self.fewer(rate, next);
                 None
             }
+            // More of them share the same.
+            State::Paced { rate } if next > self.fewest && self.is_shared() && self.slower.is_none() => {
+                self.state = State::Paced { rate: rate * f64::from(self.fewest) / f64::from(next) };
+                self.fewest = next;
+                None
+            }
             _ => None,
         }
+    }
+
+    /// Whether it is known that all share one rate: then a higher one tells what more streams would.
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self.state, State::Paced { .. } | State::Raising { .. }) && self.shared && !self.own
     }
 
     fn may_raise(&self) -> bool {
