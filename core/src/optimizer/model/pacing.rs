@@ -255,7 +255,7 @@ impl Pacing {
             if self.own {
                 // A rate of their own, beyond which they lose, may be far more than their part of what all share.
                 let own = SLOWER * sent.each();
-                let rate = if lossy && own > FASTER * slower.rate { own } else { slower.rate };
+                let rate = if lossy && !held && own > FASTER * slower.rate { own } else { slower.rate };
                 self.state = State::Paced { rate };
                 return Found::OwnRate;
             }
