@@ -161,7 +161,6 @@ fn seen(observation: &Observation) -> PerStage<Seen> {
         time: pace::weight(observation.interval),
         cpu_bound: observation.cpu_bound,
         paced: false,
-        shared: false,
     };
     let reading = stage(workers.read, busy.read, rate.read, sender == Level::Full && busy.read >= ALWAYS);
     let blocked = receiver == Level::Full || (sender == Level::Empty && busy.network >= ALWAYS);

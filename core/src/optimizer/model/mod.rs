@@ -139,7 +139,6 @@ impl Model {
             time,
             cpu_bound: observation.cpu_bound,
             paced: observation.applied.pacing.is_some(),
-            shared: self.pacing.is_shared(),
         });
         let now = utility::of(observation);
         self.lately = if self.lately == 0.0 { now } else { f64::midpoint(self.lately, now) };

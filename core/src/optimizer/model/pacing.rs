@@ -41,9 +41,6 @@ const SURE: f64 = 1.5;
 /// By how much each of the streams that are left carries more than in the interval before, as long as they still become faster.
 const GROWN: f64 = 1.05;
 
-/// By how much more fewer streams carry each if what held all of them back is plainly not what holds these.
-const FASTER: f64 = 1.4;
-
 /// How many of such streams one of them may be enough for.
 const FEWER: u16 = 2;
 
@@ -89,19 +86,12 @@ enum State {
     /// As fast as TCP finds right.
     #[default]
     Free,
-    /// So many bytes per second of each stream are tried, by a trial that is repeated so many times more.
-    Trying { rate: f64, trial: Trial, more: u8 },
+    /// So many bytes per second of each stream are tried, where this share was lost, and so many times more if that is too fast.
+    Trying { rate: f64, lost: f64, more: u8 },
     /// At so many bytes per second little is lost.
     Paced { rate: f64 },
     /// More bytes per second than at which little is lost are tried.
     Raising { rate: f64, from: f64 },
-}
-
-/// What a trial is to mend: the share that was lost, and whether that was in the first interval.
-#[derive(Debug, Clone, Copy)]
-struct Trial {
-    lost: f64,
-    first: bool,
 }
 
 /// The rate, and the fewest streams that had it, which come back unless the fewer streams that are sent faster carry more each.
@@ -187,7 +177,7 @@ impl Pacing {
         }
         match self.state {
             State::Free => Found::Usual,
-            State::Trying { rate, trial, more } => self.tried(rate, trial, more),
+            State::Trying { rate, lost, more } => self.tried(rate, lost, more),
             State::Paced { rate } => self.paced(rate),
             State::Raising { rate, from } => self.raised(rate, from),
         }
@@ -215,25 +205,21 @@ impl Pacing {
         (self.fewest, self.own, self.shared, self.slower) = (self.last.streams, false, false, None);
     }
 
-    fn tried(&mut self, rate: f64, trial: Trial, more: u8) -> Found {
-        let sent = self.last;
-        let less = sent.loss.is_some_and(|loss| loss < LEFT * trial.lost);
-        if !less || sent.each() < KEPT * rate {
-            // What was lost before the first trial may still be sent again in it.
-            let fast = sent.each() < SLOWER * rate;
-            if more > 0 && sent.lost() > LOSSY && (fast || trial.first) {
-                let rate = if fast { SLOWER * sent.each() } else { rate };
-                self.state = State::Trying { rate, trial, more: more - 1 };
-            } else {
-                (self.state, self.wait, self.again) = (State::Free, self.again, (2.0 * self.again).min(AGAIN.1));
+    fn tried(&mut self, rate: f64, lost: f64, more: u8) -> Found {
+        let less = self.last.loss.is_some_and(|loss| loss < LEFT * lost);
+        if !less || self.last.each() < KEPT * rate {
+            if more > 0 && self.last.lost() > LOSSY && self.last.each() < SLOWER * rate {
+                self.state = State::Trying { rate: SLOWER * self.last.each(), lost, more: more - 1 };
+                return Found::Nothing;
             }
+            (self.state, self.wait, self.again) = (State::Free, self.again, (2.0 * self.again).min(AGAIN.1));
             return Found::Nothing;
         }
         self.state = State::Paced { rate };
         self.begin_anew();
         // A little more than what was carried while much was lost may get through.
-        (self.quiet, self.gap, self.step, self.lowered) = (sent.time, 0.0, STEP.0, 0);
-        if trial.lost > OTHER { Found::Calm } else { Found::Usual }
+        (self.quiet, self.gap, self.step, self.lowered) = (self.last.time, 0.0, STEP.0, 0);
+        if lost > OTHER { Found::Calm } else { Found::Usual }
     }
 
     fn paced(&mut self, rate: f64) -> Found {
@@ -241,7 +227,7 @@ impl Pacing {
         let growth = f64::from(sent.streams) / f64::from(self.fewest.max(1));
         let each = sent.each() > rate * growth.powf(-SHARED);
         self.own |= growth >= TELLING && each;
-        self.shared |= growth >= SURE && !each && self.slower.is_none();
+        self.shared |= growth >= SURE && !each;
         let (held, lossy) = (self.is_held_back(rate), sent.lost() > LOSSY);
         let fewer = self.slower.filter(|slower| sent.streams <= slower.fewer);
         if fewer.is_some() && held && lossy && !self.is_steady() {
@@ -251,12 +237,9 @@ impl Pacing {
         let grow = sent.each() > GROWN * self.before.each() && !held && !lossy;
         if let Some(slower) = fewer.filter(|_| !grow) {
             self.slower = None;
-            (self.own, self.shared) = (!held || lossy, held && !lossy);
+            self.own = !held || lossy;
             if self.own {
-                // A rate of their own, beyond which they lose, may be far more than their part of what all share.
-                let own = SLOWER * sent.each();
-                let rate = if lossy && !held && own > FASTER * slower.rate { own } else { slower.rate };
-                self.state = State::Paced { rate };
+                self.state = State::Paced { rate: slower.rate };
                 return Found::OwnRate;
             }
         } else {
@@ -295,8 +278,6 @@ impl Pacing {
         let gained = self.last.each() > self.part * f64::midpoint(rate, from) && self.last.lost() <= LOSSY;
         self.quiet = 0.0;
         if gained {
-            // Far more than all shared is not what they share.
-            self.shared &= self.step <= TELLING;
             self.step = if self.gap > 0.0 { STEP.0 } else { (self.step * self.step).min(STEP.1) };
             (self.state, self.gap) = (State::Paced { rate }, 0.0);
             return Found::Usual;
@@ -320,7 +301,7 @@ impl Pacing {
             State::Paced { rate } if next >= self.last.streams && self.is_steady() && self.loses() && self.is_wrong(rate) => {
                 Some(self.begin())
             }
-            State::Paced { rate } if self.may_raise() && self.is_as_many(next) && !probing => {
+            State::Paced { rate } if self.quiet >= self.gap && self.is_as_many(next) && !probing && self.slower.is_none() => {
                 self.state = State::Raising { rate: self.step * rate, from: rate };
                 Some("seeing whether each gets through faster")
             }
@@ -328,23 +309,8 @@ impl Pacing {
                 self.fewer(rate, next);
                 None
             }
-            // More of them share the same.
-            State::Paced { rate } if next > self.fewest && self.is_shared() && self.slower.is_none() => {
-                self.state = State::Paced { rate: rate * f64::from(self.fewest) / f64::from(next) };
-                self.fewest = next;
-                None
-            }
             _ => None,
         }
-    }
-
-    /// Whether it is known that all share one rate: then a higher one tells what more streams would.
-    pub(super) fn is_shared(&self) -> bool {
-        matches!(self.state, State::Paced { .. } | State::Raising { .. }) && self.shared && !self.own
-    }
-
-    fn may_raise(&self) -> bool {
-        self.quiet >= self.gap && self.slower.is_none() && self.last.lost() <= LOSSY
     }
 
     /// Where all share one rate and lose nothing, so few of them as may carry it all. It is tried once, for what comes of it tells.
@@ -384,8 +350,7 @@ impl Pacing {
         // Where TCP itself slows down, they may carry less than they can in an interval that loses much.
         let slowed = self.is_steady() && matches!(self.state, State::Free);
         let carried = if slowed { self.before.each().max(self.last.each()) } else { self.last.each() };
-        let trial = Trial { lost: self.last.lost(), first: !self.is_steady() };
-        self.state = State::Trying { rate: SLOWER * carried, trial, more: REPEATED };
+        self.state = State::Trying { rate: SLOWER * carried, lost: self.last.lost(), more: REPEATED };
         "seeing whether each loses less if it is sent no faster than it gets through"
     }
 }

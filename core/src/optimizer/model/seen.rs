@@ -25,8 +25,6 @@ pub(super) struct Seen {
     pub(super) cpu_bound: bool,
     /// Whether the system sent each worker's bytes no faster than it was told.
     pub(super) paced: bool,
-    /// Whether it is known that all share the rate at which they are sent.
-    pub(super) shared: bool,
 }
 
 impl Seen {
@@ -34,19 +32,7 @@ impl Seen {
     #[cfg(test)]
     pub(super) fn of(ran: f64, rate: f64) -> Self {
         let (bound, working) = (Bound::Exact, ran);
-        Self {
-            ran,
-            working,
-            rate,
-            loss: None,
-            loss_before: None,
-            bound,
-            lack: 0.0,
-            time: 1.0,
-            cpu_bound: false,
-            paced: false,
-            shared: false,
-        }
+        Self { ran, working, rate, loss: None, loss_before: None, bound, lack: 0.0, time: 1.0, cpu_bound: false, paced: false }
     }
 
     /// The measurement, where there were `before` workers in the interval before. What new workers lacked is made up for by half, and in

@@ -101,9 +101,8 @@ pub(super) struct Stage {
     /// Whether its workers waited for processors in the last interval, and for how many more seconds there are no more than have run.
     cpu_bound: bool,
     bounded: f64,
-    /// Whether each of its workers was paced, and whether it is known that they share one rate.
+    /// Whether each of its workers was paced.
     paced: bool,
-    shared: bool,
     news: News,
     growth: Growth,
     /// Where the probe began that was measured last, and where one began whose find is measured again.
@@ -133,7 +132,6 @@ impl Stage {
             cpu_bound: false,
             bounded: 0.0,
             paced: false,
-            shared: false,
             news: News::Expected,
             growth: Growth::Usual,
             probed: None,
@@ -191,8 +189,7 @@ impl Stage {
         self.growing = self.growing_since(seen.rate, seen.time);
         (self.lost, self.lost_before) = (seen.loss.unwrap_or(0.0), seen.loss_before.unwrap_or(0.0));
         self.rate_before = self.rate;
-        (self.rate, self.time, self.cpu_bound) = (seen.rate, seen.time, seen.cpu_bound);
-        (self.paced, self.shared) = (seen.paced, seen.shared);
+        (self.rate, self.time, self.cpu_bound, self.paced) = (seen.rate, seen.time, seen.cpu_bound, seen.paced);
         self.bounded = if seen.cpu_bound { BOUNDED } else { self.bounded - seen.time };
         // From as many that worked as they did now.
         let from = self.probed.map(|from| f64::from(from) * seen.working / seen.ran);
@@ -320,8 +317,7 @@ impl Stage {
             self.probe.looked_below(self.time);
             return Next { workers: tried, reason: format!("{reason}; trying {tried}, which may do as well") };
         }
-        // Where all share one rate, a higher one tells whether there is more.
-        if self.bounded > 0.0 || self.shared {
+        if self.bounded > 0.0 {
             return Next { workers, reason };
         }
         let measured = Measured { time: self.time, noise: fit.noise };

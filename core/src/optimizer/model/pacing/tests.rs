@@ -16,23 +16,12 @@ impl Path {
 
     /// Sends for a second and decides; streams without pacing lose a tenth.
     fn send(&mut self, streams: u16, next: u16) -> (Found, Option<&'static str>) {
-        let found = self.observe(streams);
-        (found, self.pacing.decide(next, false))
-    }
-
-    fn observe(&mut self, streams: u16) -> Found {
         let fair = self.own.min(self.all / f64::from(streams));
         let wanted = self.pacing.rate().map_or(1.1 * fair, |rate| rate as f64);
         let (each, lost) = (wanted.min(fair), (1.0 - fair / wanted).max(0.0));
         let (rate, pacing) = (each * f64::from(streams), self.pacing.rate());
-        self.pacing.observe(&Sent { streams, rate, loss: Some(lost), pacing, time: 1.0 })
-    }
-
-    /// Sends for a second with streams that stay, and no rate is tried.
-    fn stay(&mut self, streams: u16) -> Found {
-        let found = self.observe(streams);
-        self.pacing.decide(streams, true);
-        found
+        let found = self.pacing.observe(&Sent { streams, rate, loss: Some(lost), pacing, time: 1.0 });
+        (found, self.pacing.decide(next, false))
     }
 
     /// So many seconds of four streams; answers how many trials there were.
@@ -109,9 +98,9 @@ fn sharing() -> Path {
     path.send(4, 8);
     path.send(4, 8);
     path.send(8, 4);
-    path.stay(4);
+    path.send(4, 5);
     assert_eq!(path.pacing.enough(), None, "it is not known yet what four lose");
-    path.stay(4);
+    path.send(4, 5);
     path
 }
 
@@ -121,8 +110,8 @@ fn where_all_share_one_rate_half_of_them_are_tried_until_one_carries_it() {
     for fewer in [2, 1] {
         assert_eq!(path.pacing.enough(), Some(fewer));
         path.send(2 * fewer, fewer);
-        path.stay(fewer);
-        path.stay(fewer);
+        path.send(fewer, fewer + 1);
+        path.send(fewer, fewer + 1);
     }
     assert_eq!(path.pacing.enough(), None);
     assert!(is_just_below(path.each(), 4e6), "{}", path.each());
@@ -155,29 +144,6 @@ fn half_of_them_are_tried_once_and_judged_when_they_become_no_faster() {
 }
 
 #[test]
-fn more_streams_that_are_known_to_share_one_rate_share_it_until_far_more_gets_through() {
-    let mut path = sharing();
-    path.send(4, 6);
-    assert!(path.pacing.is_shared() && is_just_below(6.0 * path.each(), 4e6), "{}", path.each());
-    // Others have gone, or each has a rate of its own after all.
-    path.all = 8e6;
-    for _ in 0..6 {
-        path.send(6, 6);
-    }
-    assert!(!path.pacing.is_shared() && 6.0 * path.each() > 5e6, "{}", path.each());
-}
-
-#[test]
-fn fewer_that_carry_far_more_each_and_lose_the_rest_have_a_rate_of_their_own() {
-    let mut path = sharing();
-    let before = path.each();
-    path.own = 1.6 * before;
-    path.send(4, 2);
-    assert_eq!(path.send(2, 2).0, Found::OwnRate);
-    assert!(is_just_below(path.each(), path.own) && path.each() > 1.4 * before, "{}", path.each());
-}
-
-#[test]
 fn what_those_that_left_had_put_into_queues_is_not_held_against_the_others() {
     let (mut right, mut wrong) = (sharing(), sharing());
     for (path, lost) in [(&mut right, 0.0), (&mut wrong, 0.1)] {
@@ -201,7 +167,7 @@ fn what_those_that_left_had_put_into_queues_is_not_held_against_the_others() {
 fn half_of_them_are_not_tried_where_some_is_lost_or_each_may_have_its_own() {
     let mut path = sharing();
     path.all = 3.5e6;
-    path.stay(4);
+    path.send(4, 5);
     assert_eq!(path.pacing.enough(), None);
     let mut path = Path::new(1e6, 5e6);
     path.send(4, 5);
