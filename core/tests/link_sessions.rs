@@ -81,6 +81,8 @@ fn what_a_session_is_for_is_said_at_once_but_never_to_an_unknown_server() {
         let session = client::connect(&server.target(tls), &caller.options, Some(opening)).unwrap();
         let accepted = server.next_session();
         assert_eq!(accepted.control.receiver.recv_timeout(LONG).unwrap(), message);
+        // Both ends are of one system.
+        assert_eq!(session.limits.bbr, session.bbr);
         let limit = Instant::now() + LONG;
         while made() < before + 1 + beforehand && Instant::now() < limit {
             std::thread::yield_now();

@@ -11,7 +11,7 @@ use edt::protocol::handshake::{
 use edt::protocol::message::Message;
 use proptest::prelude::*;
 
-const LIMITS: Limits = Limits { max_streams: 64, buffer: 96 << 20, read_only: true, fresh: false, bbr: false };
+const LIMITS: Limits = Limits { max_streams: 64, buffer: 96 << 20, read_only: true, fresh: false, bbr: true };
 const SESSION: SessionId = SessionId([5; 16]);
 
 /// The message in bytes that go out, as the other side reads it.

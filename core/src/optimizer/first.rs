@@ -14,7 +14,7 @@ use super::setting::whole;
 const LONG_TRIPS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
 const LONG_TRIPS_AUTO: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(100)];
 
-/// The most that are usual where streams are sent by BBR: however long the path is, one goes far, and many that look for its rate at once lose
+/// What is usual over a path that is not short where streams are sent by BBR: there one goes far, and many that look for its rate at once lose
 /// most of what they send.
 const BY_BBR: u16 = 1;
 
@@ -84,8 +84,8 @@ pub struct FirstStreams {
     usual: [u16; 3],
     long: [Duration; 2],
     most: u16,
-    /// The most over any path where streams are sent by BBR.
-    by_bbr: u16,
+    /// Whether fewer are usual where they are sent by BBR.
+    few_by_bbr: bool,
     /// Whether a worker makes requests, and waits for the answers.
     requests: bool,
     pub(super) work: Option<Extent>,
@@ -112,7 +112,7 @@ pub(super) enum Wanted {
 impl FirstStreams {
     /// What `auto` begins around: over a short path one stream goes far; the longer the path, the slower streams are to grow and to
     /// recover from a loss, they are often held to a share of it, and the way up from few takes longer than many a transfer.
-    pub const AUTO: Self = Self { long: LONG_TRIPS_AUTO, by_bbr: BY_BBR, ..Self::by_trip([4, 8, 12]) };
+    pub const AUTO: Self = Self { long: LONG_TRIPS_AUTO, few_by_bbr: true, ..Self::by_trip([4, 8, 12]) };
 
     /// The same where a worker makes requests and waits a round trip for each answer, as with object stores.
     pub const AUTO_REQUESTS: Self = Self { requests: true, ..Self::by_trip([8, 32, 48]) };
@@ -124,7 +124,7 @@ impl FirstStreams {
 
     /// Over a path of less than 5 ms, of less than 100 ms, and of more.
     pub(super) const fn by_trip(usual: [u16; 3]) -> Self {
-        Self { usual, long: LONG_TRIPS, most: u16::MAX, by_bbr: u16::MAX, requests: false, work: None, haste: Haste::Never }
+        Self { usual, long: LONG_TRIPS, most: u16::MAX, few_by_bbr: false, requests: false, work: None, haste: Haste::Never }
     }
 
     /// No more than so many.
@@ -136,8 +136,8 @@ impl FirstStreams {
     /// Fitted to the congestion control: whether the sending system's is BBR.
     #[must_use]
     pub fn sent_by(self, bbr: bool) -> Self {
-        let most = if bbr { self.by_bbr } else { u16::MAX };
-        Self { usual: self.usual.map(|usual| usual.min(most)), ..self }
+        let [short, ..] = self.usual;
+        if bbr && self.few_by_bbr { Self { usual: [short, BY_BBR, BY_BBR], long: LONG_TRIPS, ..self } } else { self }
     }
 
     /// Fitted to the work as far as it is known: no more than have something to do, and more than usual where a short transfer of many
@@ -214,9 +214,9 @@ mod tests {
     }
 
     #[test]
-    fn under_bbr_few_streams_are_usual_over_every_path_where_the_number_is_not_asked_for() {
+    fn under_bbr_one_stream_is_usual_over_paths_that_are_not_short_where_the_number_is_not_asked_for() {
         let over = |first: FirstStreams, rtt_ms| first.sent_by(true).over(Duration::from_millis(rtt_ms));
-        assert_eq!([0, 67, 200].map(|rtt_ms| over(FirstStreams::AUTO, rtt_ms)), [1, 1, 1]);
+        assert_eq!([0, 4, 5, 67, 200].map(|rtt_ms| over(FirstStreams::AUTO, rtt_ms)), [4, 4, 1, 1, 1]);
         assert_eq!([FirstStreams::always(8), FirstStreams::AUTO_REQUESTS].map(|first| over(first, 67)), [8, 32]);
         assert_eq!([1, 32].map(|settled| FirstStreams::AUTO.sent_by(true).near(settled, LONG).over(LONG)), [1, 4]);
         let many = FirstStreams::AUTO.for_work(Some(work(863, 500_000_000)), Haste::Allowed);
