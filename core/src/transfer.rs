@@ -20,7 +20,7 @@ use crate::event::EventSender;
 use crate::files;
 use crate::history::{Beginning, Recording};
 use crate::link::client::{self, Opening, Session, Target};
-use crate::link::socket::check_congestion;
+use crate::link::socket::{by_bbr, check_congestion};
 use crate::open::{self, Destination, Sources};
 use crate::optimizer::{Extent, FirstStreams, Optimizer, Pace, PerStage, Policy, PolicyName};
 use crate::options::{RunMode, TransferOptions};
@@ -37,7 +37,7 @@ use crate::store::{EntryKind, Store, Times};
 use crate::transfer::job::{Job, JobRunner, Way};
 use crate::transfer::learned::Learned;
 use crate::transfer::runner::{Ended, Guarding, Runner, SharedOptimizer};
-use crate::transfer::settings::{Here, by_bbr, check_mirror, chosen, claim, haste, policy, receive_options, send_options};
+use crate::transfer::settings::{Here, check_mirror, chosen, claim, haste, policy, receive_options, send_options};
 
 pub use handle::{Canceller, TransferHandle};
 
@@ -136,7 +136,7 @@ impl Transfer {
             return self.start_job(job, learned, beginning, limits);
         }
         let (events, receiver) = EventSender::channel();
-        let (work, target, peer) = self.open()?;
+        let (mut work, target, peer) = self.open()?;
         let manifest = Manifest::create(self.options.manifest.as_deref())?;
         let account = Arc::new(Account::new(events.clone(), manifest));
         let cancel: Arc<Stop> = Arc::default();
@@ -145,10 +145,13 @@ impl Transfer {
         let trip = peer.as_ref().map_or(work.contact / 2, |peer| peer.rtt);
         let rtt = (peer.is_some() || !trip.is_zero()).then_some(trip);
         let beginning = beginning.map(|beginning| beginning.over(rtt, peer.as_ref().and_then(|peer| peer.local)));
-        let bbr = peer.as_ref().is_some_and(|peer| by_bbr(&self.options, work.source.is_some(), peer));
+        if let Some(peer) = &peer {
+            let bbr = by_bbr(self.options.congestion.as_deref(), work.source.is_some(), peer.bbr, peer.limits.bbr);
+            work.first_streams = work.first_streams.sent_by(bbr);
+        }
         let (optimizer, pace) = match self.optimizer {
             Some(own) => (own, Pace::Usual),
-            None => (learned.optimizer(&self.options, work.first_streams.sent_by(bbr), rtt)?, Pace::of(&self.options.optimizer)),
+            None => (learned.optimizer(&self.options, work.first_streams, rtt)?, Pace::of(&self.options.optimizer)),
         };
         // In half a second a worker of a service makes few requests, and the losses of its connections are not to be seen. What the first
         // contact took is no more than a hint of its round trip time, and no reason for intervals of more than a second.

@@ -108,7 +108,8 @@ pub fn connect(target: &Target, options: &TransferOptions, opening: Option<Openi
     let known = trust.is_none() || way.tls.is_some();
     let bbr = socket::sends_by_bbr(&socket);
     let standby = opening.filter(|_| known).map_or_else(Standby::default, |opening| {
-        let by_bbr = options.congestion.as_deref().map_or(bbr && opening.upload, socket::is_bbr);
+        // What the server's system does is not known yet.
+        let by_bbr = socket::by_bbr(options.congestion.as_deref(), opening.upload, bbr, false);
         Standby::dial(&way, opening.streams.sent_by(by_bbr).over(rtt))
     });
     let mut connection =

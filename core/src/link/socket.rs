@@ -148,8 +148,15 @@ pub(super) fn sends_by_bbr(socket: &TcpStream) -> bool {
     }
 }
 
+/// Whether what is sent over the network is sent by BBR, where this congestion control is asked for, or none, and it is known whether the systems
+/// here and there use it by themselves.
+pub(crate) fn by_bbr(asked: Option<&str>, upload: bool, here: bool, there: bool) -> bool {
+    let usual = if upload { here } else { there };
+    asked.map_or(usual, is_bbr)
+}
+
 /// Whether a congestion control of this name is BBR, of whatever version.
-pub(crate) fn is_bbr(name: &str) -> bool {
+fn is_bbr(name: &str) -> bool {
     name.starts_with("bbr")
 }
 
@@ -237,8 +244,15 @@ mod tests {
         assert!(set_congestion(&socket, "reno").is_ok());
         #[cfg(target_os = "linux")]
         assert!(!sends_by_bbr(&socket));
-        assert_eq!(["bbr", "bbr2", "cubic"].map(is_bbr), [true, true, false]);
         assert_eq!(check_congestion("no such control").unwrap_err().kind(), ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn the_sending_system_or_who_asks_tells_whether_it_is_bbr() {
+        let usual = |upload| [(true, false), (false, true)].map(|(here, there)| by_bbr(None, upload, here, there));
+        assert_eq!((usual(true), usual(false)), ([true, false], [false, true]));
+        let asked = |name| by_bbr(Some(name), true, name == "cubic", false);
+        assert_eq!(["bbr", "bbr2", "cubic"].map(asked), [true, true, false]);
     }
 
     #[test]

@@ -6,8 +6,6 @@ use crate::broker::Claim;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::history;
-use crate::link::client::Session;
-use crate::link::socket::is_bbr;
 use crate::optimizer::{Haste, PerStage, Policy, PolicyName};
 use crate::options::{Digest, Fsync, Overwrite, RunMode, Selection, Symlinks, TransferOptions};
 use crate::path::RelativePath;
@@ -49,12 +47,6 @@ impl Here {
         // Where the thread that reads a block writes it too, the receiver's is not used.
         Self { stages, buffers: if work.direct { 1 } else { u64::from(stages.read) + u64::from(stages.write) } }
     }
-}
-
-/// Whether what is sent to a server, or by it, is sent by BBR.
-pub(super) fn by_bbr(options: &TransferOptions, upload: bool, peer: &Session) -> bool {
-    let usual = if upload { peer.bbr } else { peer.limits.bbr };
-    options.congestion.as_deref().map_or(usual, is_bbr)
 }
 
 /// What a transfer brings along when it shares the limits of its host with others.

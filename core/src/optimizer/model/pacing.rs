@@ -209,7 +209,9 @@ impl Pacing {
         let less = self.last.loss.is_some_and(|loss| loss < LEFT * lost);
         if !less || self.last.each() < KEPT * rate {
             if more > 0 && self.last.lost() > LOSSY && self.last.each() < SLOWER * rate {
-                self.state = State::Trying { rate: SLOWER * self.last.each(), lost, more: more - 1 };
+                // An interval in which hardly anything was sent is no measure.
+                let rate = (SLOWER * self.last.each()).max(LEFT * rate);
+                self.state = State::Trying { rate, lost, more: more - 1 };
                 return Found::Nothing;
             }
             (self.state, self.wait, self.again) = (State::Free, self.again, (2.0 * self.again).min(AGAIN.1));

@@ -297,7 +297,7 @@ impl Stage {
             Growth::Calmed => self.ran.saturating_mul(LOSSY_BOUND),
             Growth::Usual if self.paced => careful.max(FEW.min(self.ran.saturating_mul(LOSSY_BOUND))),
             Growth::Usual if lossy || self.lost_before > LOSSY => self.ran.saturating_mul(LOSSY_BOUND),
-            Growth::Usual if self.ran == 1 => LOSSY_BOUND,
+            Growth::Usual if self.ran == 1 && enough.is_none() => LOSSY_BOUND,
             Growth::Usual => self.ran.saturating_mul(BOUND),
         };
         let telling = (lossy || self.cpu_bound) && enough.is_none();
