@@ -14,6 +14,7 @@ import pytest
 import bench
 import datasets
 import emulated
+import optimizers_page
 import page
 import peers
 import plots
@@ -21,7 +22,7 @@ import results
 import run
 from bench import Options
 from copies import Copied, Data, compare, copied
-from experiments import optimizers, system_calls
+from experiments import system_calls
 from experiments.peers import kept_as
 from harness import wait_until
 from paths import LOOPBACK, End
@@ -300,16 +301,16 @@ def followed(*shares: float) -> Point:
 
 
 def test_a_copy_is_near_the_best_once_three_intervals_are_on_average() -> None:
-    assert optimizers.until_near(followed(0.2, 0.95, 0.5, 0.9, 0.95, 0.92, 0.1), 1.0) == 4.0
-    assert optimizers.until_near(followed(0.9, 0.9, 0.9, 0.9), 1.0) == 1.0
-    assert optimizers.until_near(followed(0.2, 0.95, 0.5, 0.9, 0.8, 0.1), 1.0) is None
+    assert optimizers_page.until_near(followed(0.2, 0.95, 0.5, 0.9, 0.95, 0.92, 0.1), 1.0) == 4.0
+    assert optimizers_page.until_near(followed(0.9, 0.9, 0.9, 0.9), 1.0) == 1.0
+    assert optimizers_page.until_near(followed(0.2, 0.95, 0.5, 0.9, 0.8, 0.1), 1.0) is None
 
 
 def test_regret_is_what_was_missed_of_the_best_in_the_first_seconds() -> None:
-    assert optimizers.regret(followed(0.5, 0.5, 1.0, 0.0), 1.0) == pytest.approx(1 / 3)
+    assert optimizers_page.regret(followed(0.5, 0.5, 1.0, 0.0), 1.0) == pytest.approx(1 / 3)
     late = followed(*[0.5] * 60)
-    assert optimizers.regret(late, 1.0) == pytest.approx(0.5)
-    assert optimizers.regret(followed(*[0.5] * 30, *[1.0] * 30), 0.5) == pytest.approx(0.0)
+    assert optimizers_page.regret(late, 1.0) == pytest.approx(0.5)
+    assert optimizers_page.regret(followed(*[0.5] * 30, *[1.0] * 30), 0.5) == pytest.approx(0.0)
 
 
 def test_the_best_constant_is_that_of_the_best_mean_utility() -> None:
@@ -317,5 +318,5 @@ def test_the_best_constant_is_that_of_the_best_mean_utility() -> None:
         name: {**followed(0.0, share, share, 0.0), "name": name}
         for name, share in (("fixed 4", 0.5), ("fixed 8", 0.8), ("falcon", 0.9))
     }
-    best, constant = optimizers.best_fixed(points, "open", "light")
+    best, constant = optimizers_page.best_fixed(points, "open", "light")
     assert best == pytest.approx(0.8) and constant["name"] == "fixed 8"

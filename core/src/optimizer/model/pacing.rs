@@ -212,9 +212,9 @@ impl Pacing {
                 // An interval in which hardly anything was sent is no measure.
                 let rate = (SLOWER * self.last.each()).max(LEFT * rate);
                 self.state = State::Trying { rate, lost, more: more - 1 };
-                return Found::Nothing;
+            } else {
+                (self.state, self.wait, self.again) = (State::Free, self.again, (2.0 * self.again).min(AGAIN.1));
             }
-            (self.state, self.wait, self.again) = (State::Free, self.again, (2.0 * self.again).min(AGAIN.1));
             return Found::Nothing;
         }
         self.state = State::Paced { rate };

@@ -15,8 +15,8 @@ mod tests;
 
 /// Most that the number of workers grows by in one decision, as the guard has it; most where so much was lost, or by new ones before they found
 /// their rate, that far more of them cost much; and most after a change, which may be the room that one of many others left, until there are
-/// enough, and where workers are paced, for those that are too many lose what they are sent, unless they are as few as others begin with. Most that it shrinks by, and most that it goes
-/// below the fewest that were tried, unless much is lost: too few cost more than too many.
+/// enough, and where workers are paced, for those that are too many lose what they are sent, unless they are as few as others begin with. Most
+/// that it shrinks by, and most that it goes below the fewest that were tried, unless much is lost: too few cost more than too many.
 const BOUND: u16 = 4;
 const LOSSY_BOUND: u16 = 2;
 const CAREFUL_BOUND: f64 = 1.5;
@@ -297,6 +297,7 @@ impl Stage {
             Growth::Calmed => self.ran.saturating_mul(LOSSY_BOUND),
             Growth::Usual if self.paced => careful.max(FEW.min(self.ran.saturating_mul(LOSSY_BOUND))),
             Growth::Usual if lossy || self.lost_before > LOSSY => self.ran.saturating_mul(LOSSY_BOUND),
+            // Whether one is enough, a second tells as well as four, and loses less if so.
             Growth::Usual if self.ran == 1 && enough.is_none() => LOSSY_BOUND,
             Growth::Usual => self.ran.saturating_mul(BOUND),
         };
