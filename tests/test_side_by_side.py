@@ -12,11 +12,11 @@ import pytest
 import bench
 import changes
 import experience
-import optimizers_page
 import reasons
 import traffic
 import tuned
 from experiments import optimizers
+from optimizers_page import LOADS
 from paths import End, Ends
 from points import Point
 
@@ -44,10 +44,7 @@ def test_data_are_sized_in_steps_and_never_empty() -> None:
 def test_a_path_takes_an_hour_at_most_and_a_quarter_in_a_quick_run() -> None:
     beside_s, train_s = 0.5, tuned.EXPLORE_S + tuned.TRAIN_S
     for options, minutes in ((bench.Options(quick=True), 15), (bench.Options(quick=False), 60)):
-        runs = {
-            load: optimizers.runs(options, load)
-            for load in (("light", "medium") if options.quick else optimizers_page.LOADS)
-        }
+        runs = {load: optimizers.runs(options, load) for load in (("light", "medium") if options.quick else LOADS)}
         copying_s = sum(
             optimizers.SECONDS[not options.quick] + beside_s + begun_s(load)
             for load, every in runs.items()
@@ -55,9 +52,7 @@ def test_a_path_takes_an_hour_at_most_and_a_quarter_in_a_quick_run() -> None:
         )
         changing_s = len(optimizers.CHANGING) * (optimizers.CHANGING_S[not options.quick] + beside_s)
         learning_s = sum(
-            experience.SECONDS / optimizers.left(streams, optimizers_page.LOADS[load], CLOUDLAB)
-            + beside_s
-            + begun_s(load)
+            experience.SECONDS / optimizers.left(streams, LOADS[load], CLOUDLAB) + beside_s + begun_s(load)
             for load, constants in experience.LOADS.items()
             for streams in constants
         )
@@ -67,7 +62,7 @@ def test_a_path_takes_an_hour_at_most_and_a_quarter_in_a_quick_run() -> None:
 
 def begun_s(load: str) -> float:
     """How long others run before a copy begins."""
-    return traffic.WARM_UP_S if optimizers_page.LOADS[load] else 0.0
+    return traffic.WARM_UP_S if LOADS[load] else 0.0
 
 
 def test_only_the_optimizers_that_are_asked_for_run_beside_the_constants() -> None:
@@ -89,7 +84,7 @@ def test_transfers_to_learn_from_are_a_day_older_afterwards_and_nothing_else(scr
 
 def test_there_is_enough_to_learn_from_for_all() -> None:
     assert experience.count() >= 30, "what `ann` asks for"
-    assert set(experience.LOADS) <= set(optimizers_page.LOADS) and len(experience.LOADS) >= 2
+    assert set(experience.LOADS) <= set(LOADS) and len(experience.LOADS) >= 2
 
 
 def test_agents_are_part_of_a_full_run_and_of_a_quick_one_that_asks_for_them() -> None:
