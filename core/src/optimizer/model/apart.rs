@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::choose::Price;
 use super::fit::Bound;
-use super::seen::Seen;
+use super::seen::{Paced, Seen};
 use super::stage::{Next, Stage};
 use super::unfound;
 use crate::optimizer::{Observation, PerStage, Policy, pace, utility};
@@ -160,7 +160,7 @@ fn seen(observation: &Observation) -> PerStage<Seen> {
         lack: 0.0,
         time: pace::weight(observation.interval),
         cpu_bound: observation.cpu_bound,
-        paced: false,
+        paced: Paced::No,
     };
     let reading = stage(workers.read, busy.read, rate.read, sender == Level::Full && busy.read >= ALWAYS);
     let blocked = receiver == Level::Full || (sender == Level::Empty && busy.network >= ALWAYS);

@@ -138,7 +138,7 @@ impl Model {
             lack: unfound(observation, self.waited(observation.interval)),
             time,
             cpu_bound: observation.cpu_bound,
-            paced: observation.applied.pacing.is_some(),
+            paced: self.pacing.told(),
         });
         let now = utility::of(observation);
         self.lately = if self.lately == 0.0 { now } else { f64::midpoint(self.lately, now) };

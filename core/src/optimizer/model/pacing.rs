@@ -4,6 +4,7 @@
 //! through. Higher rates are tried now and then, as for streams. Whether each stream has a rate of its own, or all share one, tells what
 //! more of them carry, or fewer: only where they share are fewer sent faster.
 
+use super::seen::Paced;
 use super::stage::{LOSSY, MUCH};
 
 #[cfg(test)]
@@ -32,7 +33,7 @@ const LOWERED: u32 = 3;
 
 /// Growth of the streams that tells whether each has a rate of its own, and the most that each loses with it then, as a power of the growth: all
 /// of it is lost where they share one rate.
-const TELLING: f64 = 1.2;
+pub(super) const TELLING: f64 = 1.2;
 const SHARED: f64 = 0.4;
 
 /// Growth that tells that they share one also where rates of their own may just have filled the path.
@@ -165,6 +166,15 @@ impl Pacing {
         match self.state {
             State::Free => None,
             State::Trying { rate, .. } | State::Paced { rate } | State::Raising { rate, .. } => Some(bytes(rate)),
+        }
+    }
+
+    /// Whether the streams of the last interval were paced, and it is known what more of them carry.
+    pub(super) fn told(&self) -> Paced {
+        match self.last.pacing {
+            None => Paced::No,
+            Some(_) if self.own || self.shared => Paced::Told,
+            Some(_) => Paced::Untold,
         }
     }
 

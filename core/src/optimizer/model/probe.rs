@@ -6,6 +6,9 @@ use crate::optimizer::setting::whole;
 /// What a probe multiplies the workers by: where measurements are exact, and where noise would hide what so few more bring.
 const FACTOR: (f64, f64) = (1.2, 1.3);
 
+/// The same where each is paced: what is lost then tells, whatever the noise, and what so many more lose costs far more than they do.
+const PACED: f64 = 1.1;
+
 /// The noise from which on it does.
 const HIDING: f64 = 0.04;
 
@@ -32,11 +35,13 @@ const GROWTH: f64 = 1.1;
 /// Intervals, of a second or more, without a change of the workers before a look below, at first and at most; each doubles them.
 const BELOW: (f64, f64) = (2.0, 32.0);
 
-/// An interval, as far as a probe depends on it: what it counts for where time has to pass, 0 to 1, and the relative error of measurements.
+/// An interval, as far as a probe depends on it: what it counts for where time has to pass, 0 to 1, the relative error of measurements, and
+/// whether its workers were paced.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Measured {
     pub(super) time: f64,
     pub(super) noise: f64,
+    pub(super) paced: bool,
 }
 
 /// What the workers of a probe are worth, as a part of what they move: without those that are tried, and what these cost alone.
@@ -122,7 +127,11 @@ impl Probe {
     pub(super) fn due(&mut self, highest: u16, next: u16, price: &Price, measured: Measured) -> Option<u16> {
         let grows = f64::from(next) > GROWTH * f64::from(highest);
         self.quiet = if grows { 0.0 } else { self.quiet + measured.time };
-        let factor = if measured.noise < HIDING { FACTOR.0 } else { FACTOR.1 };
+        let factor = match measured {
+            Measured { paced: true, .. } => PACED,
+            Measured { noise, .. } if noise < HIDING => FACTOR.0,
+            Measured { .. } => FACTOR.1,
+        };
         let tried = whole(factor * f64::from(next)).max(next.saturating_add(1)).min(price.limit);
         let more = f64::from(tried) / f64::from(next.max(1));
         let pays = more.ln() > f64::from(tried.saturating_sub(next)) * price.k.ln();
@@ -141,7 +150,7 @@ mod tests {
     use super::*;
 
     const PRICE: Price = Price { k: 1.02, loss_weight: 10.0, limit: 50 };
-    const EXACT: Measured = Measured { time: 1.0, noise: 0.02 };
+    const EXACT: Measured = Measured { time: 1.0, noise: 0.02, paced: false };
 
     fn waits(probe: &mut Probe, workers: u16) -> usize {
         (1..1000).find(|_| probe.due(workers, workers, &PRICE, EXACT).is_some()).unwrap_or(0)
@@ -196,6 +205,8 @@ mod tests {
         };
         assert_eq!([10, 1, 30].map(|workers| tried(workers, &PRICE, 0.02)), [Some(12), Some(2), Some(36)]);
         assert_eq!([10, 1, 30].map(|workers| tried(workers, &PRICE, 0.05)), [Some(13), Some(2), Some(39)]);
+        let paced = |workers| (0..20).find_map(|_| Probe::default().due(workers, workers, &PRICE, Measured { time: 20.0, paced: true, ..EXACT }));
+        assert_eq!([1, 5, 19, 30].map(paced), [2, 6, 21, 33].map(Some), "where each is paced");
         assert_eq!(tried(50, &PRICE, 0.02), None, "at the limit");
         assert_eq!(tried(20, &Price { k: 1.1, ..PRICE }, 0.02), None, "where no more pay");
     }

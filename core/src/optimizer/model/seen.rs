@@ -2,6 +2,16 @@
 
 use super::fit::{Bound, Point};
 
+/// Whether the system sent each worker's bytes no faster than it was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Paced {
+    No,
+    /// It did, and whether more of them get that much through each is not known.
+    Untold,
+    /// It did, and that is known.
+    Told,
+}
+
 /// What was seen of a stage in one interval.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen {
@@ -23,8 +33,8 @@ pub(super) struct Seen {
     pub(super) time: f64,
     /// Whether the processors of this host were what limited.
     pub(super) cpu_bound: bool,
-    /// Whether the system sent each worker's bytes no faster than it was told.
-    pub(super) paced: bool,
+    /// Whether it was paced.
+    pub(super) paced: Paced,
 }
 
 impl Seen {
@@ -32,7 +42,7 @@ impl Seen {
     #[cfg(test)]
     pub(super) fn of(ran: f64, rate: f64) -> Self {
         let (bound, working) = (Bound::Exact, ran);
-        Self { ran, working, rate, loss: None, loss_before: None, bound, lack: 0.0, time: 1.0, cpu_bound: false, paced: false }
+        Self { ran, working, rate, loss: None, loss_before: None, bound, lack: 0.0, time: 1.0, cpu_bound: false, paced: Paced::No }
     }
 
     /// The measurement, where there were `before` workers in the interval before. What new workers lacked is made up for by half, and in

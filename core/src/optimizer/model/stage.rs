@@ -5,8 +5,9 @@ use super::filter::{Filter, News, Side};
 use super::fit::{Bound, Fit};
 use super::joining::Lost;
 use super::losses::Losses;
+use super::pacing::TELLING;
 use super::probe::{Measured, Probe};
-use super::seen::Seen;
+use super::seen::{Paced, Seen};
 use crate::optimizer::setting::whole;
 use crate::report::human_rate;
 
@@ -102,7 +103,7 @@ pub(super) struct Stage {
     cpu_bound: bool,
     bounded: f64,
     /// Whether each of its workers was paced.
-    paced: bool,
+    paced: Paced,
     news: News,
     growth: Growth,
     /// Where the probe began that was measured last, and where one began whose find is measured again.
@@ -131,7 +132,7 @@ impl Stage {
             time: 1.0,
             cpu_bound: false,
             bounded: 0.0,
-            paced: false,
+            paced: Paced::No,
             news: News::Expected,
             growth: Growth::Usual,
             probed: None,
@@ -218,7 +219,7 @@ impl Stage {
                 self.losses = self.losses.forgotten();
                 self.probe.hasten();
             }
-            (News::Expected, Some(from)) if gained(fit, from, seen) => self.probed = None,
+            (News::Expected, Some(from)) if gained(fit, from, seen) && !in_vain(seen) => self.probed = None,
             (News::Surprise(Side::More), Some(_)) => self.pending = self.probed.take(),
             (_, Some(_)) => self.probe.failed(fit.noise, cost),
             _ => {}
@@ -294,8 +295,10 @@ impl Stage {
             _ if self.bounded > 0.0 => whole(self.filter.most_ever()).max(self.ran),
             Growth::Changed if self.news != News::Changed && !self.brought() => self.ran,
             Growth::Changed => careful,
+            // So few more tell whether they share one rate, and lose little if they do.
+            _ if self.paced == Paced::Untold => whole((TELLING * f64::from(self.ran)).ceil()),
             Growth::Calmed => self.ran.saturating_mul(LOSSY_BOUND),
-            Growth::Usual if self.paced => careful.max(FEW.min(self.ran.saturating_mul(LOSSY_BOUND))),
+            Growth::Usual if self.paced == Paced::Told => careful.max(FEW.min(self.ran.saturating_mul(LOSSY_BOUND))),
             Growth::Usual if lossy || self.lost_before > LOSSY => self.ran.saturating_mul(LOSSY_BOUND),
             // Whether one is enough, a second tells as well as four, and loses less if so.
             Growth::Usual if self.ran == 1 && enough.is_none() => LOSSY_BOUND,
@@ -321,7 +324,7 @@ impl Stage {
         if self.bounded > 0.0 {
             return Next { workers, reason };
         }
-        let measured = Measured { time: self.time, noise: fit.noise };
+        let measured = Measured { time: self.time, noise: fit.noise, paced: self.paced != Paced::No };
         match self.probe.due(self.ran.max(self.before), workers, price, measured) {
             Some(tried) => Next { workers: tried, reason: format!("{reason}; probing {tried} for capacity that grew unseen") },
             None => Next { workers, reason },
@@ -371,6 +374,11 @@ impl Stage {
             News::Returned => format!("the path is what it was before: {known}: {to}"),
         }
     }
+}
+
+/// Whether paced workers lose some: then there is no room for so many.
+fn in_vain(seen: &Seen) -> bool {
+    seen.paced != Paced::No && seen.loss.is_some_and(|loss| loss > LOSSY)
 }
 
 /// Whether a probe brought at least half of what as many workers more would bring on an empty stage.
