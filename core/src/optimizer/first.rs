@@ -112,7 +112,7 @@ pub(super) enum Wanted {
 impl FirstStreams {
     /// What `auto` begins around: over a short path one stream goes far; the longer the path, the slower streams are to grow and to
     /// recover from a loss, they are often held to a share of it, and the way up from few takes longer than many a transfer.
-    pub const AUTO: Self = Self { long: LONG_TRIPS_AUTO, few_by_bbr: true, ..Self::by_trip([4, 8, 12]) };
+    pub const AUTO: Self = Self { long: LONG_TRIPS_AUTO, few_by_bbr: true, ..Self::by_trip([4, 4, 6]) };
 
     /// The same where a worker makes requests and waits a round trip for each answer, as with object stores.
     pub const AUTO_REQUESTS: Self = Self { requests: true, ..Self::by_trip([8, 32, 48]) };
