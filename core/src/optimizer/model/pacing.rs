@@ -217,14 +217,15 @@ impl Pacing {
 
     fn tried(&mut self, rate: f64, lost: f64, more: u8) -> Found {
         let less = self.last.loss.is_some_and(|loss| loss < LEFT * lost);
-        if !less || self.last.each() < KEPT * rate {
-            if more > 0 && self.last.lost() > LOSSY && self.last.each() < SLOWER * rate {
-                // An interval in which hardly anything was sent is no measure.
-                let rate = (SLOWER * self.last.each()).max(LEFT * rate);
-                self.state = State::Trying { rate, lost, more: more - 1 };
-            } else {
-                (self.state, self.wait, self.again) = (State::Free, self.again, (2.0 * self.again).min(AGAIN.1));
-            }
+        let right = less && self.last.each() >= KEPT * rate;
+        if more > 0 && self.last.lost() > LOSSY && (right || self.last.each() < SLOWER * rate) {
+            // An interval in which hardly anything was sent is no measure.
+            let rate = (SLOWER * self.last.each()).clamp(LEFT * rate, SLOWER * rate);
+            self.state = State::Trying { rate, lost, more: more - 1 };
+            return Found::Nothing;
+        }
+        if !right {
+            (self.state, self.wait, self.again) = (State::Free, self.again, (2.0 * self.again).min(AGAIN.1));
             return Found::Nothing;
         }
         self.state = State::Paced { rate };
@@ -263,7 +264,8 @@ impl Pacing {
     /// Goes down where some is lost still, and knows for how long nothing is.
     fn settle(&mut self, rate: f64) {
         let (sent, held) = (self.last, self.is_held_back(rate));
-        let lossy = sent.lost() > LOSSY && self.is_steady();
+        // New streams lose some, and those before them did not.
+        let lossy = sent.lost() > LOSSY && (self.is_steady() || self.before.lost() > LOSSY);
         // What a trial has put into the queues is still lost right after it.
         let lower = lossy && if held { self.quiet > 0.0 } else { self.own };
         if lower {
