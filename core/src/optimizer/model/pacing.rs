@@ -33,7 +33,7 @@ const LOWERED: u32 = 3;
 
 /// Growth of the streams that tells whether each has a rate of its own, and the most that each loses with it then, as a power of the growth: all
 /// of it is lost where they share one rate.
-pub(super) const TELLING: f64 = 1.2;
+const TELLING: f64 = 1.2;
 const SHARED: f64 = 0.4;
 
 /// Growth that tells that they share one also where rates of their own may just have filled the path.
@@ -238,7 +238,8 @@ impl Pacing {
     fn paced(&mut self, rate: f64) -> Found {
         let sent = self.last;
         let growth = f64::from(sent.streams) / f64::from(self.fewest.max(1));
-        let each = sent.each() > rate * growth.powf(-SHARED);
+        // Where they share it, so many more lose what they are sent beyond it; how much each carried is known less well.
+        let each = sent.each() > rate * growth.powf(-SHARED) || sent.loss.is_some_and(|loss| loss <= OTHER);
         self.own |= growth >= TELLING && each;
         self.shared |= growth >= SURE && !each;
         let (held, lossy) = (self.is_held_back(rate), sent.lost() > LOSSY);

@@ -5,7 +5,6 @@ use super::filter::{Filter, News, Side};
 use super::fit::{Bound, Fit};
 use super::joining::Lost;
 use super::losses::Losses;
-use super::pacing::TELLING;
 use super::probe::{Measured, Probe};
 use super::seen::{Paced, Seen};
 use crate::optimizer::setting::whole;
@@ -21,6 +20,7 @@ mod tests;
 const BOUND: u16 = 4;
 const LOSSY_BOUND: u16 = 2;
 const CAREFUL_BOUND: f64 = 1.5;
+const PACED_BOUND: f64 = 1.25;
 const FEW: u16 = 8;
 const SHRINKING: u16 = 3;
 const UNTRIED: f64 = 2.0;
@@ -285,6 +285,7 @@ impl Stage {
         let lossy = self.lost > LOSSY;
         let least = if self.growing > 0 { self.ran } else { self.least(enough) };
         let careful = whole((CAREFUL_BOUND * f64::from(self.ran)).ceil());
+        let few_more = whole((PACED_BOUND * f64::from(self.ran)).ceil());
         let growth = match self.news {
             News::Changed => Growth::Changed,
             News::Returned => Growth::Usual,
@@ -296,9 +297,9 @@ impl Stage {
             Growth::Changed if self.news != News::Changed && !self.brought() => self.ran,
             Growth::Changed => careful,
             // So few more tell whether they share one rate, and lose little if they do.
-            _ if self.paced == Paced::Untold => whole((TELLING * f64::from(self.ran)).ceil()),
+            _ if self.paced == Paced::Untold => few_more,
             Growth::Calmed => self.ran.saturating_mul(LOSSY_BOUND),
-            Growth::Usual if self.paced == Paced::Told => careful.max(FEW.min(self.ran.saturating_mul(LOSSY_BOUND))),
+            Growth::Usual if self.paced == Paced::Told => few_more.max(FEW.min(self.ran.saturating_mul(LOSSY_BOUND))),
             Growth::Usual if lossy || self.lost_before > LOSSY => self.ran.saturating_mul(LOSSY_BOUND),
             // Whether one is enough, a second tells as well as four, and loses less if so.
             Growth::Usual if self.ran == 1 && enough.is_none() => LOSSY_BOUND,
