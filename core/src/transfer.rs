@@ -147,7 +147,7 @@ impl Transfer {
         let beginning = beginning.map(|beginning| beginning.over(rtt, peer.as_ref().and_then(|peer| peer.local)));
         if let Some(peer) = &peer {
             let bbr = by_bbr(self.options.congestion.as_deref(), work.source.is_some(), peer.bbr, peer.limits.bbr);
-            work.first_streams = work.first_streams.sent_by(bbr);
+            work.first_streams = work.first_streams.sent_by(bbr).in_segments(peer.segment);
         }
         let (optimizer, pace) = match self.optimizer {
             Some(own) => (own, Pace::Usual),

@@ -81,6 +81,8 @@ pub struct Session {
     pub local: Option<IpAddr>,
     /// Whether this side's system sends by BBR, unless it is asked for another congestion control.
     pub bbr: bool,
+    /// Most bytes of a segment on the connection to the server, if the system tells.
+    pub segment: Option<u32>,
 }
 
 /// Opens a session. Plain on loopback, unless the target asks for TLS, and where the options allow plain anywhere; else under TLS, with
@@ -106,11 +108,11 @@ pub fn connect(target: &Target, options: &TransferOptions, opening: Option<Openi
     }
     // A server that is met for the first time sees no further connection before it has proved itself.
     let known = trust.is_none() || way.tls.is_some();
-    let bbr = socket::sends_by_bbr(&socket);
+    let (bbr, segment) = (socket::sends_by_bbr(&socket), socket::segment(&socket));
     let standby = opening.filter(|_| known).map_or_else(Standby::default, |opening| {
         // What the server's system does is not known yet.
         let by_bbr = socket::by_bbr(options.congestion.as_deref(), opening.upload, bbr, false);
-        Standby::dial(&way, opening.streams.sent_by(by_bbr).over(rtt))
+        Standby::dial(&way, opening.streams.sent_by(by_bbr).in_segments(segment).over(rtt))
     });
     let mut connection =
         control_way.open(socket).map_err(|cause| trust.as_ref().and_then(Trust::refusal).unwrap_or_else(|| failed(&cause)))?;
@@ -125,7 +127,7 @@ pub fn connect(target: &Target, options: &TransferOptions, opening: Option<Openi
     let Established { session, session_key: key, limits, peer: software, .. } = established;
     let software = software.chars().filter(|c| !c.is_control()).take(100).collect();
     let dialer = Arc::new(TcpDialer { way, session, key, standby });
-    Ok(Session { control, dialer, limits, peer, software, rtt, local, bbr })
+    Ok(Session { control, dialer, limits, peer, software, rtt, local, bbr, segment })
 }
 
 /// Does the client's part of the handshake up to its own proof, which is returned: it is said once the server has proved itself.

@@ -148,6 +148,17 @@ pub(super) fn sends_by_bbr(socket: &TcpStream) -> bool {
     }
 }
 
+/// Most bytes of a segment on this connection, where the system tells.
+pub(super) fn segment(socket: &TcpStream) -> Option<u32> {
+    #[cfg(unix)]
+    return SockRef::from(socket).tcp_mss().ok().filter(|bytes| *bytes > 0);
+    #[cfg(not(unix))]
+    {
+        let _ = socket;
+        None
+    }
+}
+
 /// Whether what is sent over the network is sent by BBR, where this congestion control is asked for, or none, and it is known whether the systems
 /// here and there use it by themselves.
 pub(crate) fn by_bbr(asked: Option<&str>, upload: bool, here: bool, there: bool) -> bool {

@@ -38,6 +38,11 @@ const BOUNDS: (u16, u16) = (2, 4);
 /// Bytes per second that a long path is taken to carry: the first windows of all streams together are no more than it has under way.
 const LEAST_RATE: f64 = 12.5e6;
 
+/// Bytes per second of a slow path: a quarter of that, for slow start has doubled the first windows twice before it is seen to fill the path.
+/// And segments of a first window [RFC 6928].
+const SLOW_RATE: f64 = LEAST_RATE / 4.0;
+const SEGMENTS: f64 = 10.0;
+
 /// What is known of the work before a transfer begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
@@ -84,8 +89,9 @@ pub struct FirstStreams {
     usual: [u16; 3],
     long: [Duration; 2],
     most: u16,
-    /// Whether fewer are usual where they are sent by BBR.
-    few_by_bbr: bool,
+    /// Whether fewer are usual where they are sent by BBR, or begin with large segments, and the bytes of one, where that is known.
+    careful: bool,
+    segment: Option<u32>,
     /// Whether a worker makes requests, and waits for the answers.
     requests: bool,
     pub(super) work: Option<Extent>,
@@ -112,7 +118,7 @@ pub(super) enum Wanted {
 impl FirstStreams {
     /// What `auto` begins around: over a short path one stream goes far; the longer the path, the slower streams are to grow and to
     /// recover from a loss, they are often held to a share of it, and the way up from few takes longer than many a transfer.
-    pub const AUTO: Self = Self { long: LONG_TRIPS_AUTO, few_by_bbr: true, ..Self::by_trip([4, 4, 6]) };
+    pub const AUTO: Self = Self { long: LONG_TRIPS_AUTO, careful: true, ..Self::by_trip([4, 8, 12]) };
 
     /// The same where a worker makes requests and waits a round trip for each answer, as with object stores.
     pub const AUTO_REQUESTS: Self = Self { requests: true, ..Self::by_trip([8, 32, 48]) };
@@ -124,7 +130,16 @@ impl FirstStreams {
 
     /// Over a path of less than 5 ms, of less than 100 ms, and of more.
     pub(super) const fn by_trip(usual: [u16; 3]) -> Self {
-        Self { usual, long: LONG_TRIPS, most: u16::MAX, few_by_bbr: false, requests: false, work: None, haste: Haste::Never }
+        Self {
+            usual,
+            long: LONG_TRIPS,
+            most: u16::MAX,
+            careful: false,
+            segment: None,
+            requests: false,
+            work: None,
+            haste: Haste::Never,
+        }
     }
 
     /// No more than so many.
@@ -137,7 +152,14 @@ impl FirstStreams {
     #[must_use]
     pub fn sent_by(self, bbr: bool) -> Self {
         let [short, ..] = self.usual;
-        if bbr && self.few_by_bbr { Self { usual: [short, BY_BBR, BY_BBR], long: LONG_TRIPS, ..self } } else { self }
+        if bbr && self.careful { Self { usual: [short, BY_BBR, BY_BBR], long: LONG_TRIPS, ..self } } else { self }
+    }
+
+    /// Fitted to the bytes of a segment, where the system tells: over a long path no more than usual over a short one unless their first windows
+    /// take a part of what a slow path has under way, which slow start soon multiplies.
+    #[must_use]
+    pub fn in_segments(self, bytes: Option<u32>) -> Self {
+        Self { segment: bytes, ..self }
     }
 
     /// Fitted to the work as far as it is known: no more than have something to do, and more than usual where a short transfer of many
@@ -168,13 +190,21 @@ impl FirstStreams {
     }
 
     pub(super) fn usual(self, rtt: Duration) -> u16 {
-        self.usual[self.long.iter().filter(|trip| rtt >= **trip).count()].min(self.most)
+        let usual = self.usual[self.long.iter().filter(|trip| rtt >= **trip).count()].min(self.most);
+        match self.segment {
+            Some(segment) if self.careful => usual.min(filling(rtt, SLOW_RATE, SEGMENTS * f64::from(segment)).max(self.usual[0])),
+            _ => usual,
+        }
     }
 
     pub(super) fn wanted(self, rtt: Duration) -> Wanted {
         let usual = self.usual(rtt);
         let Some(work) = self.work else { return Wanted::Usual };
-        let hastened = if self.haste == Haste::Allowed { work.hastened().min(filling(rtt)).min(self.most) } else { 0 };
+        let hastened = if self.haste == Haste::Allowed {
+            work.hastened().min(filling(rtt, LEAST_RATE, FIRST_WINDOW)).min(self.most)
+        } else {
+            0
+        };
         match usual.max(hastened).min(work.enough()) {
             streams if streams < usual => Wanted::Fewer(streams),
             streams if streams > usual => Wanted::More(streams),
@@ -183,9 +213,9 @@ impl FirstStreams {
     }
 }
 
-/// Streams whose first windows are what a path of the least rate has under way.
-fn filling(rtt: Duration) -> u16 {
-    whole((LEAST_RATE * rtt.as_secs_f64() / FIRST_WINDOW).floor())
+/// Streams whose first windows are what a path of so many bytes per second has under way.
+fn filling(rtt: Duration, rate: f64, window: f64) -> u16 {
+    whole((rate * rtt.as_secs_f64() / window.max(1.0)).floor())
 }
 
 #[cfg(test)]
@@ -221,6 +251,16 @@ mod tests {
         assert_eq!([1, 32].map(|settled| FirstStreams::AUTO.sent_by(true).near(settled, LONG).over(LONG)), [1, 4]);
         let many = FirstStreams::AUTO.for_work(Some(work(863, 500_000_000)), Haste::Allowed);
         assert_eq!(over(many, 67), 48);
+    }
+
+    #[test]
+    fn large_segments_make_no_more_than_usual_over_a_short_path_what_is_soon_too_much_for_a_slow_one() {
+        let over = |first: FirstStreams, rtt_ms, segment| first.in_segments(segment).over(Duration::from_millis(rtt_ms));
+        assert_eq!([20, 67, 80, 200].map(|rtt_ms| over(FirstStreams::AUTO, rtt_ms, Some(1448))), [4, 8, 8, 12]);
+        assert_eq!([0, 20, 80, 120, 200, 900].map(|rtt_ms| over(FirstStreams::AUTO, rtt_ms, Some(8948))), [4, 4, 4, 4, 6, 12]);
+        assert_eq!([FirstStreams::always(8), FirstStreams::AUTO_REQUESTS].map(|first| over(first, 67, Some(8948))), [8, 32]);
+        assert_eq!(over(FirstStreams::AUTO.sent_by(true), 200, Some(8948)), 1);
+        assert_eq!(over(FirstStreams::AUTO.in_segments(Some(8948)).near(30, LONG), 67, Some(8948)), 16);
     }
 
     #[test]

@@ -35,8 +35,9 @@ const LOWERED: u32 = 3;
 /// of it is lost where they share one rate.
 const TELLING: f64 = 1.2;
 const SHARED: f64 = 0.4;
+const SHARED_LOSSLESS: f64 = 0.55;
 
-/// Growth that tells that they share one also where rates of their own may just have filled the path.
+/// Growth that tells that they share one also where rates of their own may just have filled the path, and that proves that they do not.
 const SURE: f64 = 1.5;
 
 /// By how much each of the streams that are left carries more than in the interval before, as long as they still become faster.
@@ -110,9 +111,11 @@ pub(super) struct Pacing {
     /// What was sent in the last interval, and in the one before it.
     last: Sent,
     before: Sent,
-    /// The fewest streams that had this rate; whether more of them carried as much each, or fewer no more; whether more of them did not.
+    /// The fewest streams that had this rate; whether more of them carried as much each, or fewer no more, and many more, or fewer; whether more
+    /// of them did not.
     fewest: u16,
     own: bool,
+    proven: bool,
     shared: bool,
     /// What was before fewer streams are sent faster, until it is known what these carry.
     slower: Option<Slower>,
@@ -137,6 +140,7 @@ impl Default for Pacing {
             before: Sent::default(),
             fewest: 0,
             own: false,
+            proven: false,
             shared: false,
             slower: None,
             wait: 0.0,
@@ -212,13 +216,13 @@ impl Pacing {
 
     /// Nothing is known of a rate but that so many streams have it.
     fn begin_anew(&mut self) {
-        (self.fewest, self.own, self.shared, self.slower) = (self.last.streams, false, false, None);
+        (self.fewest, self.own, self.proven, self.shared, self.slower) = (self.last.streams, false, false, false, None);
     }
 
     fn tried(&mut self, rate: f64, lost: f64, more: u8) -> Found {
         let less = self.last.loss.is_some_and(|loss| loss < LEFT * lost);
         let right = less && self.last.each() >= KEPT * rate;
-        if more > 0 && self.last.lost() > LOSSY && (right || self.last.each() < SLOWER * rate) {
+        if more > 0 && self.last.lost() > if right { OTHER } else { LOSSY } && (right || self.last.each() < SLOWER * rate) {
             // An interval in which hardly anything was sent is no measure.
             let rate = (SLOWER * self.last.each()).clamp(LEFT * rate, SLOWER * rate);
             self.state = State::Trying { rate, lost, more: more - 1 };
@@ -239,9 +243,14 @@ impl Pacing {
         let sent = self.last;
         let growth = f64::from(sent.streams) / f64::from(self.fewest.max(1));
         // Where they share it, so many more lose what they are sent beyond it; how much each carried is known less well.
-        let each = sent.each() > rate * growth.powf(-SHARED) || sent.loss.is_some_and(|loss| loss <= OTHER);
+        let lossless = sent.loss.is_some_and(|loss| loss <= OTHER);
+        let each = sent.each() > rate * growth.powf(if lossless { -SHARED_LOSSLESS } else { -SHARED });
         self.own |= growth >= TELLING && each;
-        self.shared |= growth >= SURE && !each;
+        self.proven |= growth >= SURE && each;
+        if growth >= SURE && !each {
+            // A few more may have had room beside a rate that was too low.
+            (self.own, self.shared) = (self.proven, true);
+        }
         let (held, lossy) = (self.is_held_back(rate), sent.lost() > LOSSY);
         let fewer = self.slower.filter(|slower| sent.streams <= slower.fewer);
         if fewer.is_some() && held && lossy && !self.is_steady() {
@@ -251,7 +260,7 @@ impl Pacing {
         let grow = sent.each() > GROWN * self.before.each() && !held && !lossy;
         if let Some(slower) = fewer.filter(|_| !grow) {
             self.slower = None;
-            self.own = !held || lossy;
+            (self.own, self.proven) = (!held || lossy, !held || lossy);
             if self.own {
                 self.state = State::Paced { rate: slower.rate };
                 return Found::OwnRate;

@@ -205,7 +205,9 @@ mod tests {
         };
         assert_eq!([10, 1, 30].map(|workers| tried(workers, &PRICE, 0.02)), [Some(12), Some(2), Some(36)]);
         assert_eq!([10, 1, 30].map(|workers| tried(workers, &PRICE, 0.05)), [Some(13), Some(2), Some(39)]);
-        let paced = |workers| (0..20).find_map(|_| Probe::default().due(workers, workers, &PRICE, Measured { time: 20.0, paced: true, ..EXACT }));
+        let paced = |workers| {
+            (0..20).find_map(|_| Probe::default().due(workers, workers, &PRICE, Measured { time: 20.0, paced: true, ..EXACT }))
+        };
         assert_eq!([1, 5, 19, 30].map(paced), [2, 6, 21, 33].map(Some), "where each is paced");
         assert_eq!(tried(50, &PRICE, 0.02), None, "at the limit");
         assert_eq!(tried(20, &Price { k: 1.1, ..PRICE }, 0.02), None, "where no more pay");

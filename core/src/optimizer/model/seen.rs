@@ -42,7 +42,18 @@ impl Seen {
     #[cfg(test)]
     pub(super) fn of(ran: f64, rate: f64) -> Self {
         let (bound, working) = (Bound::Exact, ran);
-        Self { ran, working, rate, loss: None, loss_before: None, bound, lack: 0.0, time: 1.0, cpu_bound: false, paced: Paced::No }
+        Self {
+            ran,
+            working,
+            rate,
+            loss: None,
+            loss_before: None,
+            bound,
+            lack: 0.0,
+            time: 1.0,
+            cpu_bound: false,
+            paced: Paced::No,
+        }
     }
 
     /// The measurement, where there were `before` workers in the interval before. What new workers lacked is made up for by half, and in
