@@ -32,7 +32,7 @@ const LOWER: f64 = 0.97;
 const LOWERED: u32 = 3;
 
 /// Growth of the streams that tells whether each has a rate of its own, and the most that each loses with it then, as a power of the growth: all
-/// of it is lost where they share one rate.
+/// of it is lost where they share one rate. Where next to nothing is lost they may carry a little less, as by noise.
 const TELLING: f64 = 1.2;
 const SHARED: f64 = 0.4;
 const SHARED_LOSSLESS: f64 = 0.55;
@@ -88,8 +88,9 @@ enum State {
     /// As fast as TCP finds right.
     #[default]
     Free,
-    /// So many bytes per second of each stream are tried, where this share was lost, and so many times more if that is too fast.
-    Trying { rate: f64, lost: f64, more: u8 },
+    /// So many bytes per second of each stream are tried, where this share was lost, and so many times more if that is too fast, or loses much
+    /// although it was right.
+    Trying { rate: f64, lost: f64, more: u8, right: Option<f64> },
     /// At so many bytes per second little is lost.
     Paced { rate: f64 },
     /// More bytes per second than at which little is lost are tried.
@@ -173,11 +174,11 @@ impl Pacing {
         }
     }
 
-    /// Whether the streams of the last interval were paced, and it is known what more of them carry.
+    /// Whether the streams of the last interval were paced, and each is known to have a rate of its own.
     pub(super) fn told(&self) -> Paced {
         match self.last.pacing {
             None => Paced::No,
-            Some(_) if self.own || self.shared => Paced::Told,
+            Some(_) if self.own => Paced::Told,
             Some(_) => Paced::Untold,
         }
     }
@@ -191,7 +192,7 @@ impl Pacing {
         }
         match self.state {
             State::Free => Found::Usual,
-            State::Trying { rate, lost, more } => self.tried(rate, lost, more),
+            State::Trying { rate, lost, more, right } => self.tried(rate, lost, more, right),
             State::Paced { rate } => self.paced(rate),
             State::Raising { rate, from } => self.raised(rate, from),
         }
@@ -219,19 +220,21 @@ impl Pacing {
         (self.fewest, self.own, self.proven, self.shared, self.slower) = (self.last.streams, false, false, false, None);
     }
 
-    fn tried(&mut self, rate: f64, lost: f64, more: u8) -> Found {
+    fn tried(&mut self, rate: f64, lost: f64, more: u8, before: Option<f64>) -> Found {
         let less = self.last.loss.is_some_and(|loss| loss < LEFT * lost);
         let right = less && self.last.each() >= KEPT * rate;
-        if more > 0 && self.last.lost() > if right { OTHER } else { LOSSY } && (right || self.last.each() < SLOWER * rate) {
+        let slower = if right { self.last.lost() > OTHER } else { self.last.lost() > LOSSY && self.last.each() < SLOWER * rate };
+        let right = right.then_some(rate).or(before);
+        if more > 0 && slower {
             // An interval in which hardly anything was sent is no measure.
             let rate = (SLOWER * self.last.each()).clamp(LEFT * rate, SLOWER * rate);
-            self.state = State::Trying { rate, lost, more: more - 1 };
+            self.state = State::Trying { rate, lost, more: more - 1, right };
             return Found::Nothing;
         }
-        if !right {
+        let Some(rate) = right else {
             (self.state, self.wait, self.again) = (State::Free, self.again, (2.0 * self.again).min(AGAIN.1));
             return Found::Nothing;
-        }
+        };
         self.state = State::Paced { rate };
         self.begin_anew();
         // A little more than what was carried while much was lost may get through.
@@ -245,7 +248,7 @@ impl Pacing {
         // Where they share it, so many more lose what they are sent beyond it; how much each carried is known less well.
         let lossless = sent.loss.is_some_and(|loss| loss <= OTHER);
         let each = sent.each() > rate * growth.powf(if lossless { -SHARED_LOSSLESS } else { -SHARED });
-        self.own |= growth >= TELLING && each;
+        self.own |= growth >= TELLING && each && !self.shared;
         self.proven |= growth >= SURE && each;
         if growth >= SURE && !each {
             // A few more may have had room beside a rate that was too low.
@@ -374,7 +377,7 @@ impl Pacing {
         // Where TCP itself slows down, they may carry less than they can in an interval that loses much.
         let slowed = self.is_steady() && matches!(self.state, State::Free);
         let carried = if slowed { self.before.each().max(self.last.each()) } else { self.last.each() };
-        self.state = State::Trying { rate: SLOWER * carried, lost: self.last.lost(), more: REPEATED };
+        self.state = State::Trying { rate: SLOWER * carried, lost: self.last.lost(), more: REPEATED, right: None };
         "seeing whether each loses less if it is sent no faster than it gets through"
     }
 }

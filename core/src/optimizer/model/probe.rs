@@ -7,7 +7,7 @@ use crate::optimizer::setting::whole;
 const FACTOR: (f64, f64) = (1.2, 1.3);
 
 /// The same where each is paced: what is lost then tells, whatever the noise, and what so many more lose costs far more than they do.
-const PACED: f64 = 1.1;
+const PACED: f64 = 1.15;
 
 /// The noise from which on it does.
 const HIDING: f64 = 0.04;
@@ -208,7 +208,7 @@ mod tests {
         let paced = |workers| {
             (0..20).find_map(|_| Probe::default().due(workers, workers, &PRICE, Measured { time: 20.0, paced: true, ..EXACT }))
         };
-        assert_eq!([1, 5, 19, 30].map(paced), [2, 6, 21, 33].map(Some), "where each is paced");
+        assert_eq!([1, 5, 19, 30].map(paced), [2, 6, 22, 35].map(Some), "where each is paced");
         assert_eq!(tried(50, &PRICE, 0.02), None, "at the limit");
         assert_eq!(tried(20, &Price { k: 1.1, ..PRICE }, 0.02), None, "where no more pay");
     }

@@ -6,7 +6,7 @@ use super::fit::{Bound, Point};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Paced {
     No,
-    /// It did, and whether more of them get that much through each is not known.
+    /// It did, and whether each has a rate of its own is not known.
     Untold,
     /// It did, and that is known.
     Told,

@@ -284,8 +284,8 @@ impl Stage {
         }
         let lossy = self.lost > LOSSY;
         let least = if self.growing > 0 { self.ran } else { self.least(enough) };
-        let careful = whole((CAREFUL_BOUND * f64::from(self.ran)).ceil());
-        let few_more = whole((PACED_BOUND * f64::from(self.ran)).ceil());
+        let careful = if self.paced == Paced::No { CAREFUL_BOUND } else { PACED_BOUND };
+        let careful = whole((careful * f64::from(self.ran)).ceil());
         let growth = match self.news {
             News::Changed => Growth::Changed,
             News::Returned => Growth::Usual,
@@ -297,9 +297,9 @@ impl Stage {
             Growth::Changed if self.news != News::Changed && !self.brought() => self.ran,
             Growth::Changed => careful,
             // So few more tell whether they share one rate, and lose little if they do.
-            _ if self.paced == Paced::Untold => few_more,
+            _ if self.paced == Paced::Untold => careful,
             Growth::Calmed => self.ran.saturating_mul(LOSSY_BOUND),
-            Growth::Usual if self.paced == Paced::Told => few_more.max(FEW.min(self.ran.saturating_mul(LOSSY_BOUND))),
+            Growth::Usual if self.paced == Paced::Told => careful.max(FEW.min(self.ran.saturating_mul(LOSSY_BOUND))),
             Growth::Usual if lossy || self.lost_before > LOSSY => self.ran.saturating_mul(LOSSY_BOUND),
             // Whether one is enough, a second tells as well as four, and loses less if so.
             Growth::Usual if self.ran == 1 && enough.is_none() => LOSSY_BOUND,

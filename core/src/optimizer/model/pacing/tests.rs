@@ -79,6 +79,77 @@ fn a_trial_that_was_too_fast_is_repeated_with_what_got_through_and_not_for_ever(
 }
 
 #[test]
+fn a_trial_that_is_right_and_still_loses_much_is_repeated_with_less() {
+    let mut path = Path::new(1e6, 1e9);
+    let carry = |path: &mut Path, each: f64, lost: f64| {
+        let sent = Sent { streams: 4, rate: 4.0 * each, loss: Some(lost), pacing: path.pacing.rate(), time: 1.0 };
+        path.pacing.observe(&sent)
+    };
+    carry(&mut path, 1.2e6, 0.4);
+    assert!(path.pacing.decide(4, false).is_some());
+    assert_eq!(carry(&mut path, 1.1e6, 0.1), Found::Nothing);
+    assert!(is_just_below(path.each(), 1.05e6), "{}", path.each());
+    // Where less is no better, what was right is kept.
+    let mut same = path.pacing.clone();
+    let sent = Sent { streams: 4, rate: 4e6, loss: Some(0.3), pacing: same.rate(), time: 1.0 };
+    (0..2).for_each(|_| drop(same.observe(&Sent { pacing: same.rate(), ..sent })));
+    assert_eq!(same.rate(), Some(1_140_000));
+    // A little is what a path may lose by itself.
+    assert_eq!(carry(&mut path, 1.0e6, 0.015), Found::Calm);
+    assert!(is_just_below(path.each(), 1.05e6), "{}", path.each());
+}
+
+/// Four streams that are paced at 1 MB/s and lose nothing.
+fn calm() -> Pacing {
+    let mut path = Path::new(1e6, 1e9);
+    path.send(4, 8);
+    assert_eq!(path.send(4, 8), (Found::Calm, None));
+    path.pacing
+}
+
+/// So many streams each carry this part of their pacing.
+fn carry(pacing: &mut Pacing, streams: u16, part: f64, lost: f64) -> Paced {
+    let rate = part * f64::from(streams) * pacing.rate().unwrap_or(0) as f64;
+    pacing.observe(&Sent { streams, rate, loss: Some(lost), pacing: pacing.rate(), time: 1.0 });
+    pacing.told()
+}
+
+#[test]
+fn a_few_more_streams_tell_that_each_has_a_rate_of_its_own_sooner_where_nothing_is_lost() {
+    for (part, lost, told) in
+        [(0.95, 0.05, Paced::Told), (0.9, 0.0, Paced::Told), (0.9, 0.05, Paced::Untold), (0.8, 0.0, Paced::Untold)]
+    {
+        let mut pacing = calm();
+        assert_eq!(pacing.told(), Paced::Untold);
+        assert_eq!(carry(&mut pacing, 5, part, lost), told, "{part} {lost}");
+    }
+    assert_eq!(Pacing::default().told(), Paced::No);
+}
+
+#[test]
+fn what_a_few_more_streams_tell_is_taken_back_by_many_more_unless_these_were_seen_to_have_it() {
+    let mut pacing = calm();
+    carry(&mut pacing, 5, 1.0, 0.0);
+    carry(&mut pacing, 8, 0.6, 0.3);
+    assert!(pacing.shared && !pacing.own);
+    let mut proven = calm();
+    carry(&mut proven, 8, 1.0, 0.0);
+    carry(&mut proven, 16, 0.5, 0.3);
+    assert!(proven.shared && proven.own);
+}
+
+#[test]
+fn streams_that_lose_twice_are_sent_slower_also_where_there_are_more_of_them() {
+    let mut pacing = calm();
+    carry(&mut pacing, 4, 0.95, 0.0);
+    let before = pacing.rate();
+    carry(&mut pacing, 5, 0.95, 0.03);
+    assert_eq!(pacing.rate(), before, "new ones lose some");
+    carry(&mut pacing, 7, 0.95, 0.03);
+    assert!(pacing.rate() < before);
+}
+
+#[test]
 fn fewer_streams_that_share_a_rate_are_sent_faster() {
     for all in [4e6, 4.4e6] {
         let mut path = Path::new(1e9, all);

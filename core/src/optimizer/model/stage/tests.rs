@@ -272,3 +272,31 @@ fn where_new_streams_lost_much_before_the_interval_there_are_twice_as_many_at_mo
     };
     assert!(grown(0.0) > 8 && grown(0.2) == 8, "{} {}", grown(0.0), grown(0.2));
 }
+
+#[test]
+fn paced_streams_become_a_quarter_more_or_as_many_as_others_begin_with_once_it_is_told_what_more_of_them_carry() {
+    let next = |ran: u16, paced: Paced| {
+        let mut stage = Stage::new("streams");
+        stage.observe(&Seen { paced, loss: Some(0.0), ..Seen::of(f64::from(ran), 1e6 * f64::from(ran)) });
+        stage.decide(&PRICE, None).workers
+    };
+    assert_eq!([4, 8].map(|ran| next(ran, Paced::Untold)), [5, 10]);
+    assert_eq!([4, 8].map(|ran| next(ran, Paced::Told)), [8, 10]);
+    assert_eq!(next(4, Paced::No), 16);
+}
+
+#[test]
+fn a_look_upwards_that_paced_streams_lose_in_is_in_vain() {
+    for (lost, waits) in [(0.0, false), (0.05, true)] {
+        let mut stage = Stage::new("streams");
+        let see = |stage: &mut Stage, ran: u16, lost: f64| {
+            stage.observe(&Seen { paced: Paced::Told, loss: Some(lost), ..Seen::of(f64::from(ran), 1e6 * f64::from(ran)) });
+            stage.decide(&Price { limit: 12, ..PRICE }, None)
+        };
+        (0..4).for_each(|_| drop(see(&mut stage, 10, 0.0)));
+        (stage.probed, stage.pending) = (None, None);
+        let _ = stage.probe.due(10, 10, &PRICE, Measured { time: 99.0, noise: 0.02, paced: true });
+        see(&mut stage, 12, lost);
+        assert_eq!(stage.probed.is_some(), waits, "{lost}");
+    }
+}
