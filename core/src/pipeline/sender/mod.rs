@@ -8,6 +8,7 @@ mod pending;
 pub(crate) mod queue;
 mod read;
 mod settle;
+mod start;
 mod stream;
 mod tcp;
 
