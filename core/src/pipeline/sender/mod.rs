@@ -8,7 +8,6 @@ mod pending;
 pub(crate) mod queue;
 mod read;
 mod settle;
-mod start;
 mod stream;
 mod tcp;
 

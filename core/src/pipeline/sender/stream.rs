@@ -39,7 +39,7 @@ pub(crate) fn run(shared: &Shared, number: u16, sink: Box<dyn FrameSink>) -> Res
         leaving: false,
     };
     stream.sink.configure(&shared.options);
-    shared.pacing.opened(number, stream.sink.pacer(), stream.sink.tcp());
+    shared.pacing.opened(number, stream.sink.pacer());
     shared.tcp.opened(number, stream.sink.tcp());
     let outcome = stream.serve();
     if let Some(reading) = stream.reading.take() {

@@ -28,7 +28,7 @@ impl TcpCounters {
     /// Counts what a stream has sent until now, and no more of it.
     pub(super) fn ended(&self, number: u16) {
         let mut counters = self.0.lock();
-        if let Some(last) = counters.open.remove(&number).and_then(|gauge| gauge()).map(TcpMeters::from) {
+        if let Some(last) = counters.open.remove(&number).and_then(|gauge| gauge()) {
             let before = counters.ended.unwrap_or_default();
             counters.ended = Some(TcpMeters {
                 segments: before.segments + last.segments,
@@ -41,7 +41,7 @@ impl TcpCounters {
     /// The sums over all streams, and the mean round trip time of those that know theirs; `None` where the system tells nothing.
     pub(super) fn meters(&self) -> Option<TcpMeters> {
         let counters = self.0.lock();
-        let each: Vec<TcpMeters> = counters.open.values().filter_map(|gauge| gauge()).map(TcpMeters::from).chain(counters.ended).collect();
+        let each: Vec<TcpMeters> = counters.open.values().filter_map(|gauge| gauge()).chain(counters.ended).collect();
         let sum = |of: fn(&TcpMeters) -> u64| each.iter().map(of).sum::<u64>();
         let timed = each.iter().filter(|tcp| tcp.rtt_us > 0).count() as u64;
         (!each.is_empty()).then(|| TcpMeters {
@@ -57,22 +57,14 @@ impl TcpCounters {
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
-    use std::time::Duration;
 
     use super::*;
-    use crate::metrics::TcpSnapshot;
 
     fn stream(segments: &Arc<AtomicU64>, rtt_us: u64) -> TcpGauge {
         let segments = Arc::clone(segments);
         Arc::new(move || {
             let sent = segments.load(Ordering::Relaxed);
-            Some(TcpSnapshot {
-                segments_out: sent,
-                retransmitted: sent / 10,
-                rtt: Duration::from_micros(rtt_us),
-                delivery_rate: 7,
-                ..TcpSnapshot::default()
-            })
+            Some(TcpMeters { segments: sent, retransmitted: sent / 10, rtt_us, delivery_rate: 7 })
         })
     }
 
