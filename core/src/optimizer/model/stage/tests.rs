@@ -282,7 +282,7 @@ fn paced_streams_become_a_quarter_more_or_as_many_as_others_begin_with_once_it_i
     };
     assert_eq!([4, 8].map(|ran| next(ran, Paced::Untold)), [5, 10]);
     assert_eq!([4, 8].map(|ran| next(ran, Paced::Told)), [8, 10]);
-    assert_eq!(next(4, Paced::No), 16);
+    assert!(next(4, Paced::No) > 10);
 }
 
 #[test]
