@@ -18,7 +18,7 @@ const KEPT: f64 = 0.9;
 /// How often a trial in which some was lost is repeated with what got through: while queues fill, more seems to than does.
 const REPEATED: u8 = 2;
 
-/// The lost share from which on what was lost without pacing says nothing with it.
+/// The lost share from which on what was lost without pacing says nothing with it, and up to which hardly anything is lost.
 const OTHER: f64 = 0.02;
 
 /// The part of their pacing from which on streams are held back by it.
@@ -112,9 +112,10 @@ pub(super) struct Pacing {
     /// What was sent in the last interval, and in the one before it.
     last: Sent,
     before: Sent,
-    /// The fewest streams that had this rate; whether more of them carried as much each, or fewer no more, and many more, or fewer; whether more
+    /// The fewest streams that had this rate, and the most that carried as much each; whether more of them carried as much each, or fewer no more, and many more, or fewer; whether more
     /// of them did not.
     fewest: u16,
+    most: u16,
     own: bool,
     proven: bool,
     shared: bool,
@@ -140,6 +141,7 @@ impl Default for Pacing {
             last: Sent::default(),
             before: Sent::default(),
             fewest: 0,
+            most: 0,
             own: false,
             proven: false,
             shared: false,
@@ -217,7 +219,8 @@ impl Pacing {
 
     /// Nothing is known of a rate but that so many streams have it.
     fn begin_anew(&mut self) {
-        (self.fewest, self.own, self.proven, self.shared, self.slower) = (self.last.streams, false, false, false, None);
+        (self.fewest, self.most) = (self.last.streams, self.last.streams);
+        (self.own, self.proven, self.shared, self.slower) = (false, false, false, None);
     }
 
     fn tried(&mut self, rate: f64, lost: f64, more: u8, before: Option<f64>) -> Found {
@@ -248,10 +251,16 @@ impl Pacing {
         // Where they share it, so many more lose what they are sent beyond it; how much each carried is known less well.
         let lossless = sent.loss.is_some_and(|loss| loss <= OTHER);
         let each = sent.each() > rate * growth.powf(if lossless { -SHARED_LOSSLESS } else { -SHARED });
+        if each {
+            self.most = self.most.max(sent.streams);
+        }
         self.own |= growth >= TELLING && each && !self.shared;
         self.proven |= growth >= SURE && each;
         if growth >= SURE && !each {
-            // A few more may have had room beside a rate that was too low.
+            if !self.proven {
+                // A few more had room beside a rate that was too low: together they carry what is shared.
+                self.fewest = self.fewest.max(self.most);
+            }
             (self.own, self.shared) = (self.proven, true);
         }
         let (held, lossy) = (self.is_held_back(rate), sent.lost() > LOSSY);

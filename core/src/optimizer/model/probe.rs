@@ -6,11 +6,11 @@ use crate::optimizer::setting::whole;
 /// What a probe multiplies the workers by: where measurements are exact, and where noise would hide what so few more bring.
 const FACTOR: (f64, f64) = (1.2, 1.3);
 
-/// The same where each is paced: what is lost then tells, whatever the noise, and what so many more lose costs far more than they do.
-const PACED: f64 = 1.15;
-
 /// The noise from which on it does.
 const HIDING: f64 = 0.04;
+
+/// What it multiplies them by where each is paced: what is lost then tells, whatever the noise, and what so many more lose costs far more than they do.
+const PACED: f64 = 1.15;
 
 /// Quiet intervals before a probe, of a second or more: at first, and after a change, which may prove to be none.
 const FIRST: f64 = 5.0;
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_is_a_fifth_more_or_a_third_where_noise_is_and_at_least_one() {
+    fn a_probe_is_a_fifth_more_or_a_third_where_noise_is_and_less_where_each_is_paced_and_at_least_one() {
         let tried = |workers, price: &Price, noise| {
             let mut probe = Probe::default();
             (0..20).find_map(|_| probe.due(workers, workers, price, Measured { noise, ..EXACT }))

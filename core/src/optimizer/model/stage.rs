@@ -14,9 +14,10 @@ use crate::report::human_rate;
 mod tests;
 
 /// Most that the number of workers grows by in one decision, as the guard has it; most where so much was lost, or by new ones before they found
-/// their rate, that far more of them cost much; and most after a change, which may be the room that one of many others left, until there are
-/// enough, and where workers are paced, for those that are too many lose what they are sent, unless they are as few as others begin with. Most
-/// that it shrinks by, and most that it goes below the fewest that were tried, unless much is lost: too few cost more than too many.
+/// their rate, that far more of them cost much; most after a change, which may be the room that one of many others left, until there are enough;
+/// and most where workers are paced, for those that are too many lose what they are sent, unless each is known to have a rate of its own and they
+/// are as few as others begin with. Most that it shrinks by, and most that it goes below the fewest that were tried, unless much is lost: too few
+/// cost more than too many.
 const BOUND: u16 = 4;
 const LOSSY_BOUND: u16 = 2;
 const CAREFUL_BOUND: f64 = 1.5;
@@ -69,8 +70,6 @@ pub(super) struct Next {
 enum Growth {
     /// Nothing of note.
     Usual,
-    /// Pacing has just ended what was lost.
-    Calmed,
     /// The path has changed, and there were ever more workers since, but for surprises.
     Changed,
 }
@@ -154,10 +153,6 @@ impl Stage {
     /// What was lost until now says nothing any more.
     pub(super) fn lose_no_more(&mut self) {
         self.losses = Losses::default();
-        // After a change it stays careful.
-        if self.growth == Growth::Usual {
-            self.growth = Growth::Calmed;
-        }
     }
 
     /// Whether the last decision is a look upwards.
@@ -296,9 +291,8 @@ impl Stage {
             _ if self.bounded > 0.0 => whole(self.filter.most_ever()).max(self.ran),
             Growth::Changed if self.news != News::Changed && !self.brought() => self.ran,
             Growth::Changed => careful,
-            // So few more tell whether they share one rate, and lose little if they do.
-            _ if self.paced == Paced::Untold => careful,
-            Growth::Calmed => self.ran.saturating_mul(LOSSY_BOUND),
+            // So few more tell whether they share one rate, and lose less than many if they do.
+            Growth::Usual if self.paced == Paced::Untold => careful,
             Growth::Usual if self.paced == Paced::Told => careful.max(FEW.min(self.ran.saturating_mul(LOSSY_BOUND))),
             Growth::Usual if lossy || self.lost_before > LOSSY => self.ran.saturating_mul(LOSSY_BOUND),
             // Whether one is enough, a second tells as well as four, and loses less if so.

@@ -24,6 +24,11 @@ impl Path {
         (found, self.pacing.decide(next, false))
     }
 
+    /// Four streams carry so much each for a second, and lose this part.
+    fn carry(&mut self, each: f64, lost: f64) -> Found {
+        self.pacing.observe(&Sent { streams: 4, rate: 4.0 * each, loss: Some(lost), pacing: self.pacing.rate(), time: 1.0 })
+    }
+
     /// So many seconds of four streams; answers how many trials there were.
     fn pass(&mut self, seconds: usize) -> usize {
         (0..seconds).filter(|_| self.send(4, 4).1.is_some()).count()
@@ -54,24 +59,20 @@ fn streams_that_lose_much_are_sent_as_fast_as_they_get_through() {
 #[test]
 fn a_trial_that_was_too_fast_is_repeated_with_what_got_through_and_not_for_ever() {
     let mut path = Path::new(1e6, 1e9);
-    let carry = |path: &mut Path, each: f64, lost: f64| {
-        let sent = Sent { streams: 4, rate: 4.0 * each, loss: Some(lost), pacing: path.pacing.rate(), time: 1.0 };
-        path.pacing.observe(&sent)
-    };
     // Queues took a quarter more than gets through.
-    carry(&mut path, 1.25e6, 0.2);
+    path.carry(1.25e6, 0.2);
     assert!(path.pacing.decide(4, false).is_some());
     assert_eq!(path.send(4, 4), (Found::Nothing, None));
     assert!(is_just_below(path.each(), 1e6), "{}", path.each());
     assert_eq!(path.send(4, 4).0, Found::Calm);
     // Something else than their rate is why they lose.
     let mut random = Path::new(1e6, 1e9);
-    carry(&mut random, 1e6, 0.06);
+    random.carry(1e6, 0.06);
     assert!(random.pacing.decide(4, false).is_some());
     let paced: Vec<Option<u64>> = (0..3)
         .map(|_| {
             let each = 0.9 * random.each();
-            carry(&mut random, each, 0.06);
+            random.carry(each, 0.06);
             random.pacing.rate()
         })
         .collect();
@@ -81,13 +82,9 @@ fn a_trial_that_was_too_fast_is_repeated_with_what_got_through_and_not_for_ever(
 #[test]
 fn a_trial_that_is_right_and_still_loses_much_is_repeated_with_less() {
     let mut path = Path::new(1e6, 1e9);
-    let carry = |path: &mut Path, each: f64, lost: f64| {
-        let sent = Sent { streams: 4, rate: 4.0 * each, loss: Some(lost), pacing: path.pacing.rate(), time: 1.0 };
-        path.pacing.observe(&sent)
-    };
-    carry(&mut path, 1.2e6, 0.4);
+    path.carry(1.2e6, 0.4);
     assert!(path.pacing.decide(4, false).is_some());
-    assert_eq!(carry(&mut path, 1.1e6, 0.1), Found::Nothing);
+    assert_eq!(path.carry(1.1e6, 0.1), Found::Nothing);
     assert!(is_just_below(path.each(), 1.05e6), "{}", path.each());
     // Where less is no better, what was right is kept.
     let mut same = path.pacing.clone();
@@ -97,7 +94,7 @@ fn a_trial_that_is_right_and_still_loses_much_is_repeated_with_less() {
     }
     assert_eq!(same.rate(), Some(1_140_000));
     // A little is what a path may lose by itself.
-    assert_eq!(carry(&mut path, 1.0e6, 0.015), Found::Calm);
+    assert_eq!(path.carry(1.0e6, 0.015), Found::Calm);
     assert!(is_just_below(path.each(), 1.05e6), "{}", path.each());
 }
 
@@ -134,6 +131,7 @@ fn what_a_few_more_streams_tell_is_taken_back_by_many_more_unless_these_were_see
     carry(&mut pacing, 5, 1.0, 0.0);
     carry(&mut pacing, 8, 0.6, 0.3);
     assert!(pacing.shared && !pacing.own);
+    assert_eq!(pacing.fewest, 5, "which carry together what all share");
     let mut proven = calm();
     carry(&mut proven, 8, 1.0, 0.0);
     carry(&mut proven, 16, 0.5, 0.3);
