@@ -6,7 +6,10 @@
 
 use super::seen::Paced;
 use super::stage::{LOSSY, MUCH};
+pub(super) use sent::{Found, Sent};
+use sent::{Slower, State};
 
+mod sent;
 #[cfg(test)]
 mod tests;
 
@@ -52,58 +55,11 @@ const AGAIN: (f64, f64) = (4.0, 64.0);
 /// Seconds of pacing without loss before a higher rate is tried, at first and at most: each one in vain doubles them.
 const QUIET: (f64, f64) = (2.0, 32.0);
 
+/// How many times as much a single stream has to be worth without pacing as with it: what it loses when it begins says little of what it loses then.
+const FREER: f64 = 1.1;
+
 /// What a trial multiplies the rate by, at first and at most: each further success squares it.
 const STEP: (f64, f64) = (1.05, 2.0);
-
-/// What was sent in an interval.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Sent {
-    pub(super) streams: u16,
-    /// Bytes per second of all streams.
-    pub(super) rate: f64,
-    /// Lost share, where the system tells.
-    pub(super) loss: Option<f64>,
-    /// Most bytes per second of each stream that was in effect.
-    pub(super) pacing: Option<u64>,
-    /// What the interval counts for where time has to pass, 0 to 1.
-    pub(super) time: f64,
-}
-
-/// What an interval says of the number of streams.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
-    /// As much as any.
-    Usual,
-    /// Also that much was lost until now, and is no more.
-    Calm,
-    /// That each has a rate of its own, beyond which it lost what was lost.
-    OwnRate,
-    /// Nothing: it was a trial of a pacing that is not right, or the first interval of fewer streams, which lose what those that left had put into
-    /// queues.
-    Nothing,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-enum State {
-    /// As fast as TCP finds right.
-    #[default]
-    Free,
-    /// So many bytes per second of each stream are tried, where this share was lost, and so many times more if that is too fast, or loses much
-    /// although it was right.
-    Trying { rate: f64, lost: f64, more: u8, right: Option<f64> },
-    /// At so many bytes per second little is lost.
-    Paced { rate: f64 },
-    /// More bytes per second than at which little is lost are tried.
-    Raising { rate: f64, from: f64 },
-}
-
-/// The rate, and the fewest streams that had it, which come back unless the fewer streams that are sent faster carry more each.
-#[derive(Debug, Clone, Copy)]
-struct Slower {
-    rate: f64,
-    fewest: u16,
-    fewer: u16,
-}
 
 /// The pacing of streams.
 #[derive(Debug, Clone)]
@@ -121,6 +77,8 @@ pub(super) struct Pacing {
     shared: bool,
     /// What was before fewer streams are sent faster, until it is known what these carry.
     slower: Option<Slower>,
+    /// What a single stream is worth at a rate that is right, until it is seen whether it is worth more without.
+    alone: Option<f64>,
     /// Seconds until a trial, and after the next one in vain.
     wait: f64,
     again: f64,
@@ -146,6 +104,7 @@ impl Default for Pacing {
             proven: false,
             shared: false,
             slower: None,
+            alone: None,
             wait: 0.0,
             again: AGAIN.0,
             quiet: 0.0,
@@ -157,21 +116,11 @@ impl Default for Pacing {
     }
 }
 
-impl Sent {
-    fn each(&self) -> f64 {
-        self.rate / f64::from(self.streams.max(1))
-    }
-
-    fn lost(&self) -> f64 {
-        self.loss.unwrap_or(0.0)
-    }
-}
-
 impl Pacing {
     /// Most bytes per second of each stream; `None` for no limit.
     pub(super) fn rate(&self) -> Option<u64> {
         match self.state {
-            State::Free => None,
+            State::Free | State::Freeing { .. } => None,
             State::Trying { rate, .. } | State::Paced { rate } | State::Raising { rate, .. } => Some(bytes(rate)),
         }
     }
@@ -197,6 +146,7 @@ impl Pacing {
             State::Trying { rate, lost, more, right } => self.tried(rate, lost, more, right),
             State::Paced { rate } => self.paced(rate),
             State::Raising { rate, from } => self.raised(rate, from),
+            State::Freeing { from, worth } => self.freed(from, worth),
         }
     }
 
@@ -204,7 +154,7 @@ impl Pacing {
     pub(super) fn begin_again(&mut self) {
         self.state = match (self.state, self.slower.take()) {
             (State::Trying { .. }, _) => State::Free,
-            (State::Raising { from, .. }, _) => State::Paced { rate: from },
+            (State::Raising { from, .. } | State::Freeing { from, .. }, _) => State::Paced { rate: from },
             (State::Paced { .. }, Some(slower)) => State::Paced { rate: slower.rate },
             (state, _) => state,
         };
@@ -220,7 +170,7 @@ impl Pacing {
     /// Nothing is known of a rate but that so many streams have it.
     fn begin_anew(&mut self) {
         (self.fewest, self.most) = (self.last.streams, self.last.streams);
-        (self.own, self.proven, self.shared, self.slower) = (false, false, false, None);
+        (self.own, self.proven, self.shared, self.slower, self.alone) = (false, false, false, None, None);
     }
 
     fn tried(&mut self, rate: f64, lost: f64, more: u8, before: Option<f64>) -> Found {
@@ -235,14 +185,30 @@ impl Pacing {
             return Found::Nothing;
         }
         let Some(rate) = right else {
-            (self.state, self.wait, self.again) = (State::Free, self.again, (2.0 * self.again).min(AGAIN.1));
+            self.free();
             return Found::Nothing;
         };
         self.state = State::Paced { rate };
         self.begin_anew();
+        // In an interval in which hardly anything was sent it is worth more than that.
+        self.alone = (self.last.streams == 1).then(|| self.last.worth().max(rate));
         // A little more than what was carried while much was lost may get through.
         (self.quiet, self.gap, self.step, self.lowered) = (self.last.time, 0.0, STEP.0, 0);
         if lost > OTHER { Found::Calm } else { Found::Usual }
+    }
+
+    /// Pacing was in vain.
+    fn free(&mut self) {
+        (self.state, self.wait, self.again) = (State::Free, self.again, (2.0 * self.again).min(AGAIN.1));
+    }
+
+    fn freed(&mut self, from: f64, worth: f64) -> Found {
+        if self.last.worth() > FREER * worth {
+            self.free();
+            return Found::Usual;
+        }
+        self.state = State::Paced { rate: from };
+        Found::Nothing
     }
 
     fn paced(&mut self, rate: f64) -> Found {
@@ -331,13 +297,17 @@ impl Pacing {
             (self.state, self.fewest) = (State::Paced { rate: slower.rate }, slower.fewest);
             self.own |= self.last.streams <= slower.fewer;
         }
+        if let (State::Paced { rate: from }, Some(worth)) = (self.state, self.alone.take().filter(|_| self.last.streams == 1)) {
+            self.state = State::Freeing { from, worth };
+            return Some("seeing whether it is worth more if it is not paced");
+        }
         match self.state {
             State::Free if self.wait <= 0.0 && self.loses() => Some(self.begin()),
             // All share less than that, or something else than their rate is why they lose.
             State::Paced { rate } if next >= self.last.streams && self.is_steady() && self.loses() && self.is_wrong(rate) => {
                 Some(self.begin())
             }
-            State::Paced { rate } if self.quiet >= self.gap && self.is_as_many(next) && !probing && self.slower.is_none() => {
+            State::Paced { rate } if self.is_quiet() && self.is_as_many(next) && !probing && self.slower.is_none() => {
                 self.state = State::Raising { rate: self.step * rate, from: rate };
                 Some("seeing whether each gets through faster")
             }
@@ -357,6 +327,11 @@ impl Pacing {
         let fewer = sent.streams.div_ceil(FEWER);
         let all = rate * f64::from(self.fewest) >= CARRIED * sent.rate;
         (rests && self.shared && !self.own && all && fewer < self.fewest).then_some(fewer)
+    }
+
+    /// Whether nothing was lost for so long that more may get through.
+    fn is_quiet(&self) -> bool {
+        self.quiet >= self.gap && self.last.lost() <= LOSSY
     }
 
     /// Whether there were as many streams in the interval before.

@@ -12,9 +12,11 @@ const HIDING: f64 = 0.04;
 /// What it multiplies them by where each is paced: what is lost then tells, whatever the noise, and what so many more lose costs far more than they do.
 const PACED: f64 = 1.15;
 
-/// Quiet intervals before a probe, of a second or more: at first, and after a change, which may prove to be none.
+/// Quiet intervals before a probe, of a second or more: at first, and after a change, which may prove to be none, but no less than this part of as
+/// many that the last one in vain costs no more than it may: where probes cost much, what comes of them looks like a change.
 const FIRST: f64 = 5.0;
 const SOON: f64 = 2.0;
+const SOON_COSTLY: f64 = 0.25;
 
 /// What each probe in vain multiplies them by, up to the most: where measurements are exact, and where noise hides what a probe finds.
 const BACK_OFF: f64 = 1.5;
@@ -67,8 +69,9 @@ pub(super) struct Probe {
     quiet: f64,
     gap: f64,
     from: Option<u16>,
-    /// Of the last probe.
+    /// Of the last probe, and over how many intervals the last one in vain costs no more than it may.
     stake: Option<Stake>,
+    fair: f64,
     /// The same for looks below.
     steady: f64,
     rest: f64,
@@ -76,7 +79,7 @@ pub(super) struct Probe {
 
 impl Default for Probe {
     fn default() -> Self {
-        Self { quiet: 0.0, gap: FIRST, from: None, stake: None, steady: 0.0, rest: BELOW.0 }
+        Self { quiet: 0.0, gap: FIRST, from: None, stake: None, fair: 0.0, steady: 0.0, rest: BELOW.0 }
     }
 }
 
@@ -98,14 +101,14 @@ impl Probe {
     /// Takes note of a probe that found nothing, and of how many seconds of what is sent it lost.
     pub(super) fn failed(&mut self, noise: f64, lost: f64) {
         let most = if noise < NOISY { MOST.0 } else { MOST.1 };
-        let fair = self.stake.map_or(0.0, |stake| stake.intervals(lost));
-        let back_off = if fair > most { BACK_OFF_COSTLY } else { BACK_OFF };
-        self.gap = (back_off * self.gap).min(most.max(fair));
+        self.fair = self.stake.map_or(0.0, |stake| stake.intervals(lost));
+        let back_off = if self.fair > most { BACK_OFF_COSTLY } else { BACK_OFF };
+        self.gap = (back_off * self.gap).min(most.max(self.fair));
     }
 
     /// Probes soon, as after a change.
     pub(super) fn hasten(&mut self) {
-        (self.gap, self.quiet) = (SOON, 0.0);
+        (self.gap, self.quiet) = (SOON.max(SOON_COSTLY * self.fair), 0.0);
         (self.rest, self.steady) = (BELOW.0, 0.0);
     }
 
@@ -174,9 +177,12 @@ mod tests {
     fn probes_that_lose_much_come_less_often() {
         let mut probe = Probe::default();
         assert_eq!(waits(&mut probe, 10), 5);
-        for (lost, expected) in [(0.01, 5), (0.06, 15), (0.06, 20), (0.12, 38), (1.0, 60), (0.0, 5)] {
+        for (lost, expected, hastened) in [(0.01, 5, 2), (0.06, 15, 5), (0.06, 20, 5), (0.12, 38, 10), (1.0, 60, 15), (0.0, 5, 2)]
+        {
             probe.failed(EXACT.noise, lost);
-            assert_eq!(waits(&mut probe, 10), expected);
+            let mut changed = probe.clone();
+            changed.hasten();
+            assert_eq!((waits(&mut probe, 10), waits(&mut changed, 10)), (expected, hastened));
         }
     }
 

@@ -1,6 +1,10 @@
 //! What a stage did in one interval, and what that says of it.
 
 use super::fit::{Bound, Point};
+use super::stage::MUCH;
+
+/// Most of what arrives that may be late: as much as was lost before, where that is much, beyond what is lost now.
+const MOST_LATE: f64 = 0.25;
 
 /// Whether the system sent each worker's bytes no faster than it was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,12 +60,14 @@ impl Seen {
         }
     }
 
-    /// The measurement, where there were `before` workers in the interval before. What new workers lacked is made up for by half, and in
-    /// doubt; where workers have gone and the others still grow into their place, it is the least that these can move.
-    pub(super) fn measured(&self, before: u16, grows: bool) -> Point {
+    /// The measurement, where there were `before` workers in the interval before, which lost this share. What new workers lacked is made up for by
+    /// half, and in doubt, and so is what arrives only now because something before it was lost; where workers have gone and the others still grow
+    /// into their place, it is the least that these can move.
+    pub(super) fn measured(&self, before: u16, lost: f64, grows: bool) -> Point {
         let new = (1.0 - f64::from(before) / self.ran.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
         let lacked = -0.5 * (-new * self.lack).ln_1p();
+        let late = if lost > MUCH { (lost - self.loss.unwrap_or(0.0)).clamp(0.0, MOST_LATE) } else { 0.0 };
         let bound = if grows { Bound::AtLeast } else { self.bound };
-        Point::new(self.working, self.rate, bound).corrected(lacked, lacked)
+        Point::new(self.working, self.rate, bound).corrected(lacked - late, lacked + late)
     }
 }

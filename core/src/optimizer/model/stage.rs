@@ -183,13 +183,14 @@ impl Stage {
         // A probe that was overruled has found nothing out, and does not count as one in vain.
         self.probed = self.probe.end().filter(|from| f64::from(self.ran) > SETTLED * f64::from(*from));
         self.growing = self.growing_since(seen.rate, seen.time);
+        let lost = self.lost;
         (self.lost, self.lost_before) = (seen.loss.unwrap_or(0.0), seen.loss_before.unwrap_or(0.0));
         self.rate_before = self.rate;
         (self.rate, self.time, self.cpu_bound, self.paced) = (seen.rate, seen.time, seen.cpu_bound, seen.paced);
         self.bounded = if seen.cpu_bound { BOUNDED } else { self.bounded - seen.time };
         // From as many that worked as they did now.
         let from = self.probed.map(|from| f64::from(from) * seen.working / seen.ran);
-        self.news = self.filter.observe(seen.measured(self.before, self.growing > 0), from);
+        self.news = self.filter.observe(seen.measured(self.before, lost, self.growing > 0), from);
         let ran = f64::from(self.ran);
         self.probed = self.probed.or(self.pending.take().filter(|from| ran > SETTLED * f64::from(*from)));
         let Some(fit) = self.filter.fit() else { return };
@@ -261,6 +262,11 @@ impl Stage {
         grown <= SETTLED || (self.rate / self.rate_before).ln() >= ENOUGH_GAIN * grown.ln()
     }
 
+    /// Whether the last growth has lost much, and brought less than that.
+    fn was_wrong(&self) -> bool {
+        self.before > 0 && self.lost > MUCH && !self.brought()
+    }
+
     /// Bytes per second that the stage moves with the workers that are best for it alone, from where it is; `None` before anything was measured.
     pub(super) fn capability(&self, price: &Price) -> Option<f64> {
         let fit = self.filter.fit().filter(|_| self.filter.is_informed())?;
@@ -301,6 +307,7 @@ impl Stage {
         };
         let telling = (lossy || self.cpu_bound) && enough.is_none();
         let wanted = if telling { self.telling(fit, price) } else { self.answer(fit, price, enough) };
+        let wanted = if wanted >= self.ran && self.was_wrong() { self.before } else { wanted };
         let workers = wanted.clamp(least, most.max(least));
         let workers = workers.clamp(1, price.limit);
         // A surprise is measured again first.

@@ -2,6 +2,8 @@
 
 use super::*;
 
+mod alone;
+
 /// A path whose streams lose what they send beyond their own rate, or that of all.
 struct Path {
     pacing: Pacing,

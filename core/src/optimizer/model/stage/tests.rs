@@ -68,6 +68,18 @@ fn a_surprise_is_measured_again_and_growth_that_brought_less_is_undone() {
 }
 
 #[test]
+fn growth_that_lost_much_and_brought_little_is_undone_also_where_that_is_in_doubt() {
+    let grown = |loss: f64| {
+        let mut stage = Stage::new("streams");
+        see(&mut stage, 1.0, 5e7);
+        let loss = Some(loss);
+        stage.observe(&Seen { loss, loss_before: loss, lack: 0.5, ..Seen::of(2.0, 5e7) });
+        stage.decide(&PRICE, None).workers
+    };
+    assert_eq!([0.0, 0.12].map(grown), [2, 1]);
+}
+
+#[test]
 fn no_decision_goes_beyond_a_quarter_and_four_times() {
     let mut stage = Stage::new("streams");
     see(&mut stage, 40.0, 4e7);
@@ -88,9 +100,15 @@ fn growth_over_a_long_path_is_not_in_vain_because_new_streams_are_slow() {
     };
     assert!(grown(0.3) > grown(0.0), "{} and {}", grown(0.3), grown(0.0));
     let seen = Seen { lack: 0.3, ..Seen::of(6.0, 1e8) };
-    let (same, grown) = (seen.measured(6, false), seen.measured(3, false));
+    let (same, grown) = (seen.measured(6, 0.0, false), seen.measured(3, 0.0, false));
     assert!(same.doubt < 1e-12 && grown.doubt > 0.05 && grown.rate > same.rate);
-    assert!(seen.measured(0, false).doubt.is_finite() && Seen { ran: 0.0, ..seen }.measured(0, false).doubt.is_finite());
+    // Some of what arrives after much was lost is late, unless as much is lost still.
+    let [little, much] = [0.04, 0.13].map(|lost| seen.measured(6, lost, false));
+    let still = Seen { loss: Some(0.14), ..seen }.measured(6, 0.13, false);
+    assert!(little.doubt <= same.doubt && still.doubt <= same.doubt && much.doubt > 0.1 && much.rate < same.rate);
+    assert!(
+        seen.measured(0, 0.0, false).doubt.is_finite() && Seen { ran: 0.0, ..seen }.measured(0, 0.0, false).doubt.is_finite()
+    );
 }
 
 #[test]

@@ -1,0 +1,70 @@
+//! What was sent, what that says, and at which rate streams are.
+
+use crate::optimizer::model::stage::MUCH;
+
+/// What was sent in an interval.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in super::super) struct Sent {
+    pub(in super::super) streams: u16,
+    /// Bytes per second of all streams.
+    pub(in super::super) rate: f64,
+    /// Lost share, where the system tells.
+    pub(in super::super) loss: Option<f64>,
+    /// Most bytes per second of each stream that was in effect.
+    pub(in super::super) pacing: Option<u64>,
+    /// What the interval counts for where time has to pass, 0 to 1.
+    pub(in super::super) time: f64,
+}
+
+/// What an interval says of the number of streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Found {
+    /// As much as any.
+    Usual,
+    /// Also that much was lost until now, and is no more.
+    Calm,
+    /// That each has a rate of its own, beyond which it lost what was lost.
+    OwnRate,
+    /// Nothing: it was a trial of a pacing that is not right, or the first interval of fewer streams, which lose what those that left had put into
+    /// queues.
+    Nothing,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) enum State {
+    /// As fast as TCP finds right.
+    #[default]
+    Free,
+    /// So many bytes per second of each stream are tried, where this share was lost, and so many times more if that is too fast, or loses much
+    /// although it was right.
+    Trying { rate: f64, lost: f64, more: u8, right: Option<f64> },
+    /// At so many bytes per second little is lost.
+    Paced { rate: f64 },
+    /// More bytes per second than at which little is lost are tried.
+    Raising { rate: f64, from: f64 },
+    /// As fast as TCP finds right is tried, where that is to be worth more than with pacing.
+    Freeing { from: f64, worth: f64 },
+}
+
+/// The rate, and the fewest streams that had it, which come back unless the fewer streams that are sent faster carry more each.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slower {
+    pub(super) rate: f64,
+    pub(super) fewest: u16,
+    pub(super) fewer: u16,
+}
+
+impl Sent {
+    pub(super) fn each(&self) -> f64 {
+        self.rate / f64::from(self.streams.max(1))
+    }
+
+    pub(super) fn lost(&self) -> f64 {
+        self.loss.unwrap_or(0.0)
+    }
+
+    /// What each stream is worth: where so much is lost that half of it is, half of what it carries.
+    pub(super) fn worth(&self) -> f64 {
+        self.each() * (1.0 - self.lost() / (2.0 * MUCH))
+    }
+}
