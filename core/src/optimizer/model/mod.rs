@@ -124,6 +124,7 @@ impl Model {
             Found::Usual | Found::OwnRate => {}
             Found::Calm => self.network.lose_no_more(),
             Found::Nothing => {
+                self.network.only_lost(observation.loss);
                 return self.answer(PerStage::all(ran), policy, format!("staying at {}", human_count(u64::from(ran), "stream")));
             }
         }

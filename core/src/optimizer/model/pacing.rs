@@ -55,7 +55,7 @@ const AGAIN: (f64, f64) = (4.0, 64.0);
 /// Seconds of pacing without loss before a higher rate is tried, at first and at most: each one in vain doubles them.
 const QUIET: (f64, f64) = (2.0, 32.0);
 
-/// How many times as much a single stream has to be worth without pacing as with it: what it loses when it begins says little of what it loses then.
+/// How many times its pacing a single stream has to be worth without it: what it loses when it begins says little of what it loses later.
 const FREER: f64 = 1.1;
 
 /// What a trial multiplies the rate by, at first and at most: each further success squares it.
@@ -77,7 +77,7 @@ pub(super) struct Pacing {
     shared: bool,
     /// What was before fewer streams are sent faster, until it is known what these carry.
     slower: Option<Slower>,
-    /// What a single stream is worth at a rate that is right, until it is seen whether it is worth more without.
+    /// The rate that was right for a single stream, until it is seen whether that is worth more without.
     alone: Option<f64>,
     /// Seconds until a trial, and after the next one in vain.
     wait: f64,
@@ -146,7 +146,7 @@ impl Pacing {
             State::Trying { rate, lost, more, right } => self.tried(rate, lost, more, right),
             State::Paced { rate } => self.paced(rate),
             State::Raising { rate, from } => self.raised(rate, from),
-            State::Freeing { from, worth } => self.freed(from, worth),
+            State::Freeing { from } => self.freed(from),
         }
     }
 
@@ -185,29 +185,30 @@ impl Pacing {
             return Found::Nothing;
         }
         let Some(rate) = right else {
-            self.free();
+            self.in_vain(State::Free);
             return Found::Nothing;
         };
         self.state = State::Paced { rate };
         self.begin_anew();
-        // In an interval in which hardly anything was sent it is worth more than that.
-        self.alone = (self.last.streams == 1).then(|| self.last.worth().max(rate));
+        // A rate that was found in steps is what it lacked.
+        self.alone = (self.last.streams == 1 && more == REPEATED && self.wait <= 0.0).then_some(rate);
         // A little more than what was carried while much was lost may get through.
         (self.quiet, self.gap, self.step, self.lowered) = (self.last.time, 0.0, STEP.0, 0);
         if lost > OTHER { Found::Calm } else { Found::Usual }
     }
 
-    /// Pacing was in vain.
-    fn free(&mut self) {
-        (self.state, self.wait, self.again) = (State::Free, self.again, (2.0 * self.again).min(AGAIN.1));
+    /// What was tried was in vain, and is not tried again soon.
+    fn in_vain(&mut self, state: State) {
+        (self.state, self.wait, self.again) = (state, self.again, (2.0 * self.again).min(AGAIN.1));
     }
 
-    fn freed(&mut self, from: f64, worth: f64) -> Found {
-        if self.last.worth() > FREER * worth {
-            self.free();
+    fn freed(&mut self, from: f64) -> Found {
+        if self.last.worth() > FREER * from {
+            self.in_vain(State::Free);
             return Found::Usual;
         }
-        self.state = State::Paced { rate: from };
+        self.in_vain(State::Paced { rate: from });
+        self.quiet = 0.0;
         Found::Nothing
     }
 
@@ -297,8 +298,8 @@ impl Pacing {
             (self.state, self.fewest) = (State::Paced { rate: slower.rate }, slower.fewest);
             self.own |= self.last.streams <= slower.fewer;
         }
-        if let (State::Paced { rate: from }, Some(worth)) = (self.state, self.alone.take().filter(|_| self.last.streams == 1)) {
-            self.state = State::Freeing { from, worth };
+        if let (State::Paced { .. }, Some(from)) = (self.state, self.alone.take().filter(|_| self.last.streams == 1)) {
+            self.state = State::Freeing { from };
             return Some("seeing whether it is worth more if it is not paced");
         }
         match self.state {

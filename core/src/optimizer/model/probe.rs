@@ -12,8 +12,8 @@ const HIDING: f64 = 0.04;
 /// What it multiplies them by where each is paced: what is lost then tells, whatever the noise, and what so many more lose costs far more than they do.
 const PACED: f64 = 1.15;
 
-/// Quiet intervals before a probe, of a second or more: at first, and after a change, which may prove to be none, but no less than this part of as
-/// many that the last one in vain costs no more than it may: where probes cost much, what comes of them looks like a change.
+/// Quiet intervals before a probe, of a second or more: at first, and after a change, which may prove to be none. Where the last one in vain cost
+/// much, what came of it looks like a change: then at least this part of the intervals over which it costs no more than it may.
 const FIRST: f64 = 5.0;
 const SOON: f64 = 2.0;
 const SOON_COSTLY: f64 = 0.25;
@@ -98,6 +98,11 @@ impl Probe {
         from
     }
 
+    /// Takes note of a probe that found something: what others cost says nothing any more.
+    pub(super) fn succeeded(&mut self) {
+        self.fair = 0.0;
+    }
+
     /// Takes note of a probe that found nothing, and of how many seconds of what is sent it lost.
     pub(super) fn failed(&mut self, noise: f64, lost: f64) {
         let most = if noise < NOISY { MOST.0 } else { MOST.1 };
@@ -108,7 +113,7 @@ impl Probe {
 
     /// Probes soon, as after a change.
     pub(super) fn hasten(&mut self) {
-        (self.gap, self.quiet) = (SOON.max(SOON_COSTLY * self.fair), 0.0);
+        (self.gap, self.quiet) = (self.gap.clamp(SOON, SOON.max(SOON_COSTLY * self.fair)), 0.0);
         (self.rest, self.steady) = (BELOW.0, 0.0);
     }
 
@@ -184,6 +189,14 @@ mod tests {
             changed.hasten();
             assert_eq!((waits(&mut probe, 10), waits(&mut changed, 10)), (expected, hastened));
         }
+        // What was costly once is not for ever, and no change makes looks rarer.
+        probe.failed(EXACT.noise, 1.0);
+        let mut found = probe.clone();
+        (probe.gap, found.gap) = (6.0, 6.0);
+        found.succeeded();
+        probe.hasten();
+        found.hasten();
+        assert_eq!((waits(&mut probe, 10), waits(&mut found, 10)), (6, 2));
     }
 
     #[test]

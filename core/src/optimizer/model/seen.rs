@@ -1,7 +1,7 @@
 //! What a stage did in one interval, and what that says of it.
 
-use super::fit::{Bound, Point};
-use super::stage::MUCH;
+use super::fit::{Bound, Fit, Point};
+use super::stage::{ENOUGH_GAIN, LOSSY, MUCH};
 
 /// Most of what arrives that may be late: as much as was lost before, where that is much, beyond what is lost now.
 const MOST_LATE: f64 = 0.25;
@@ -69,5 +69,16 @@ impl Seen {
         let late = if lost > MUCH { (lost - self.loss.unwrap_or(0.0)).clamp(0.0, MOST_LATE) } else { 0.0 };
         let bound = if grows { Bound::AtLeast } else { self.bound };
         Point::new(self.working, self.rate, bound).corrected(lacked - late, lacked + late)
+    }
+
+    /// Whether paced workers lose some: then there is no room for so many.
+    pub(super) fn is_in_vain(&self) -> bool {
+        self.paced != Paced::No && self.loss.is_some_and(|loss| loss > LOSSY)
+    }
+
+    /// Whether a probe that began with so many workers brought at least half of what as many more would bring on an empty stage.
+    pub(super) fn gained(&self, fit: &Fit, from: u16) -> bool {
+        let from = f64::from(from.max(1));
+        self.rate.ln() - fit.predict(from).0 >= ENOUGH_GAIN * (self.working / from).ln()
     }
 }

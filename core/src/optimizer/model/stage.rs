@@ -34,7 +34,7 @@ const BOUNDED: f64 = 10.0;
 pub(super) const MUCH: f64 = 0.05;
 
 /// The part of proportional growth that a probe has to bring to be followed.
-const ENOUGH_GAIN: f64 = 0.5;
+pub(super) const ENOUGH_GAIN: f64 = 0.5;
 
 /// Growth up to which the workers of an interval count as those of the one before.
 const SETTLED: f64 = 1.1;
@@ -96,6 +96,9 @@ pub(super) struct Stage {
     /// The shares that the last interval lost, and the time before it in which new workers found their rate; 0 where the system does not tell.
     lost: f64,
     lost_before: f64,
+    /// The share that the interval before the last one lost, and the workers whose growth was undone, which happens once.
+    lost_then: f64,
+    undone: u16,
     /// What the last interval counts for where time has to pass, 0 to 1.
     time: f64,
     /// Whether its workers waited for processors in the last interval, and for how many more seconds there are no more than have run.
@@ -128,6 +131,8 @@ impl Stage {
             rate_before: 0.0,
             lost: 0.0,
             lost_before: 0.0,
+            lost_then: 0.0,
+            undone: 0,
             time: 1.0,
             cpu_bound: false,
             bounded: 0.0,
@@ -147,7 +152,7 @@ impl Stage {
 
     /// The same with workers that are all new, as after a connection was lost.
     pub(super) fn begin_anew(&mut self) {
-        (self.ran, self.growing, self.growth) = (0, 0, Growth::Usual);
+        (self.ran, self.growing, self.growth, self.lost) = (0, 0, Growth::Usual, 0.0);
     }
 
     /// What was lost until now says nothing any more.
@@ -183,14 +188,14 @@ impl Stage {
         // A probe that was overruled has found nothing out, and does not count as one in vain.
         self.probed = self.probe.end().filter(|from| f64::from(self.ran) > SETTLED * f64::from(*from));
         self.growing = self.growing_since(seen.rate, seen.time);
-        let lost = self.lost;
+        self.lost_then = self.lost;
         (self.lost, self.lost_before) = (seen.loss.unwrap_or(0.0), seen.loss_before.unwrap_or(0.0));
         self.rate_before = self.rate;
         (self.rate, self.time, self.cpu_bound, self.paced) = (seen.rate, seen.time, seen.cpu_bound, seen.paced);
         self.bounded = if seen.cpu_bound { BOUNDED } else { self.bounded - seen.time };
         // From as many that worked as they did now.
         let from = self.probed.map(|from| f64::from(from) * seen.working / seen.ran);
-        self.news = self.filter.observe(seen.measured(self.before, lost, self.growing > 0), from);
+        self.news = self.filter.observe(seen.measured(self.before, self.lost_then, self.growing > 0), from);
         let ran = f64::from(self.ran);
         self.probed = self.probed.or(self.pending.take().filter(|from| ran > SETTLED * f64::from(*from)));
         let Some(fit) = self.filter.fit() else { return };
@@ -214,8 +219,12 @@ impl Stage {
                 // What was lost before says as little as what was moved.
                 self.losses = self.losses.forgotten();
                 self.probe.hasten();
+                self.undone = 0;
             }
-            (News::Expected, Some(from)) if gained(fit, from, seen) && !in_vain(seen) => self.probed = None,
+            (News::Expected, Some(from)) if seen.gained(fit, from) && !seen.is_in_vain() => {
+                self.probed = None;
+                self.probe.succeeded();
+            }
             (News::Surprise(Side::More), Some(_)) => self.pending = self.probed.take(),
             (_, Some(_)) => self.probe.failed(fit.noise, cost),
             _ => {}
@@ -262,9 +271,15 @@ impl Stage {
         grown <= SETTLED || (self.rate / self.rate_before).ln() >= ENOUGH_GAIN * grown.ln()
     }
 
-    /// Whether the last growth has lost much, and brought less than that.
+    /// Whether the last growth has made much lost, and brought less than half of what it should. Where that came before, it is measured again instead.
     fn was_wrong(&self) -> bool {
-        self.before > 0 && self.lost > MUCH && !self.brought()
+        let lossy = self.lost - self.lost_then > MUCH;
+        self.before > 0 && lossy && !self.brought() && self.undone != self.ran && self.news != News::Returned
+    }
+
+    /// Takes note of an interval that tells nothing but what it lost.
+    pub(super) fn only_lost(&mut self, share: Option<f64>) {
+        self.lost = share.unwrap_or(0.0);
     }
 
     /// Bytes per second that the stage moves with the workers that are best for it alone, from where it is; `None` before anything was measured.
@@ -307,7 +322,9 @@ impl Stage {
         };
         let telling = (lossy || self.cpu_bound) && enough.is_none();
         let wanted = if telling { self.telling(fit, price) } else { self.answer(fit, price, enough) };
-        let wanted = if wanted >= self.ran && self.was_wrong() { self.before } else { wanted };
+        let undone = enough.is_none() && wanted >= self.ran && self.was_wrong();
+        let wanted = if undone { self.before } else { wanted };
+        self.undone = if undone { self.ran } else { self.undone };
         let workers = wanted.clamp(least, most.max(least));
         let workers = workers.clamp(1, price.limit);
         // A surprise is measured again first.
@@ -376,15 +393,4 @@ impl Stage {
             News::Returned => format!("the path is what it was before: {known}: {to}"),
         }
     }
-}
-
-/// Whether paced workers lose some: then there is no room for so many.
-fn in_vain(seen: &Seen) -> bool {
-    seen.paced != Paced::No && seen.loss.is_some_and(|loss| loss > LOSSY)
-}
-
-/// Whether a probe brought at least half of what as many workers more would bring on an empty stage.
-fn gained(fit: &Fit, from: u16, seen: &Seen) -> bool {
-    let from = f64::from(from.max(1));
-    seen.rate.ln() - fit.predict(from).0 >= ENOUGH_GAIN * (seen.working / from).ln()
 }

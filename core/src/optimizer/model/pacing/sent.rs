@@ -42,8 +42,8 @@ pub(super) enum State {
     Paced { rate: f64 },
     /// More bytes per second than at which little is lost are tried.
     Raising { rate: f64, from: f64 },
-    /// As fast as TCP finds right is tried, where that is to be worth more than with pacing.
-    Freeing { from: f64, worth: f64 },
+    /// As fast as TCP finds right is tried, where so many bytes per second were right.
+    Freeing { from: f64 },
 }
 
 /// The rate, and the fewest streams that had it, which come back unless the fewer streams that are sent faster carry more each.
@@ -63,7 +63,7 @@ impl Sent {
         self.loss.unwrap_or(0.0)
     }
 
-    /// What each stream is worth: where so much is lost that half of it is, half of what it carries.
+    /// Bytes per second that each stream is worth, which carries more than that by what it loses [Falcon eq. 4, with B = 10].
     pub(super) fn worth(&self) -> f64 {
         self.each() * (1.0 - self.lost() / (2.0 * MUCH))
     }

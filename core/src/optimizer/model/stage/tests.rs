@@ -68,15 +68,29 @@ fn a_surprise_is_measured_again_and_growth_that_brought_less_is_undone() {
 }
 
 #[test]
-fn growth_that_lost_much_and_brought_little_is_undone_also_where_that_is_in_doubt() {
-    let grown = |loss: f64| {
-        let mut stage = Stage::new("streams");
-        see(&mut stage, 1.0, 5e7);
+fn growth_that_lost_much_and_brought_little_is_undone_once_also_where_that_is_in_doubt() {
+    let grow = |stage: &mut Stage, loss: f64| {
         let loss = Some(loss);
         stage.observe(&Seen { loss, loss_before: loss, lack: 0.5, ..Seen::of(2.0, 5e7) });
         stage.decide(&PRICE, None).workers
     };
-    assert_eq!([0.0, 0.12].map(grown), [2, 1]);
+    let begun = || {
+        let mut stage = Stage::new("streams");
+        see(&mut stage, 1.0, 5e7);
+        stage
+    };
+    assert_eq!([0.0, 0.12].map(|loss| grow(&mut begun(), loss)), [2, 1]);
+    let mut stage = begun();
+    grow(&mut stage, 0.12);
+    see(&mut stage, 1.0, 5e7);
+    assert_eq!(stage.lost_then.to_bits(), 0.12_f64.to_bits());
+    grow(&mut stage, 0.12);
+    assert!(!stage.was_wrong(), "it is measured again");
+    // What is lost anyway is not lost by them.
+    let mut lossy = begun();
+    lossy.only_lost(Some(0.1));
+    grow(&mut lossy, 0.12);
+    assert!(!lossy.was_wrong());
 }
 
 #[test]
