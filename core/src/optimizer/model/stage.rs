@@ -98,7 +98,7 @@ pub(super) struct Stage {
     lost_before: f64,
     /// The share that the interval before the last one lost, and the workers whose growth was undone, which happens once.
     lost_then: f64,
-    undone: u16,
+    reverted: u16,
     /// What the last interval counts for where time has to pass, 0 to 1.
     time: f64,
     /// Whether its workers waited for processors in the last interval, and for how many more seconds there are no more than have run.
@@ -132,7 +132,7 @@ impl Stage {
             lost: 0.0,
             lost_before: 0.0,
             lost_then: 0.0,
-            undone: 0,
+            reverted: 0,
             time: 1.0,
             cpu_bound: false,
             bounded: 0.0,
@@ -219,7 +219,7 @@ impl Stage {
                 // What was lost before says as little as what was moved.
                 self.losses = self.losses.forgotten();
                 self.probe.hasten();
-                self.undone = 0;
+                self.reverted = 0;
             }
             (News::Expected, Some(from)) if seen.gained(fit, from) && !seen.is_in_vain() => {
                 self.probed = None;
@@ -274,7 +274,7 @@ impl Stage {
     /// Whether the last growth has made much lost, and brought less than half of what it should. Where that came before, it is measured again instead.
     fn was_wrong(&self) -> bool {
         let lossy = self.lost - self.lost_then > MUCH;
-        self.before > 0 && lossy && !self.brought() && self.undone != self.ran && self.news != News::Returned
+        self.before > 0 && lossy && !self.brought() && self.reverted != self.ran && self.news != News::Returned
     }
 
     /// Takes note of an interval that tells nothing but what it lost.
@@ -322,9 +322,12 @@ impl Stage {
         };
         let telling = (lossy || self.cpu_bound) && enough.is_none();
         let wanted = if telling { self.telling(fit, price) } else { self.answer(fit, price, enough) };
-        let undone = enough.is_none() && wanted >= self.ran && self.was_wrong();
-        let wanted = if undone { self.before } else { wanted };
-        self.undone = if undone { self.ran } else { self.undone };
+        let wanted = if enough.is_none() && wanted >= self.ran && self.was_wrong() {
+            self.reverted = self.ran;
+            self.before
+        } else {
+            wanted
+        };
         let workers = wanted.clamp(least, most.max(least));
         let workers = workers.clamp(1, price.limit);
         // A surprise is measured again first.
