@@ -99,7 +99,9 @@ def test_a_batch_of_long_rows_stays_small(service: Service, client: Client) -> N
 
 
 @pytest.mark.parametrize(
-    ("write", "ending"), [(write_parquet, "parquet"), (write_ipc, "arrow"), (write_csv, "csv")], ids=str
+    ("write", "ending"),
+    [(write_parquet, "parquet"), (write_ipc, "arrow"), (write_csv, "csv")],
+    ids=["parquet", "arrow", "csv"],
 )
 def test_a_folder_is_the_table_of_its_files_by_name(
     service: Service, client: Client, write: object, ending: str

@@ -75,7 +75,7 @@ pub struct Session {
     pub peer: String,
     /// Name and version of the server's software, for people.
     pub software: String,
-    /// One round trip, measured while connecting.
+    /// The shortest round trip of the first ones: that of connecting, and of the handshake where the system tells.
     pub rtt: Duration,
     /// The address of this side, if the system tells.
     pub local: Option<IpAddr>,
@@ -117,6 +117,8 @@ pub fn connect(target: &Target, options: &TransferOptions, opening: Option<Openi
     let mut connection =
         control_way.open(socket).map_err(|cause| trust.as_ref().and_then(Trust::refusal).unwrap_or_else(|| failed(&cause)))?;
     let (proof, established) = greet(&mut connection, &secret, &peer)?;
+    // A single one may have waited for a busy machine.
+    let rtt = connection.shortest_trip().map_or(rtt, |shortest| shortest.min(rtt));
     if let Some(trust) = trust.filter(|trust| trust.pin.is_none()) {
         way.tls = Some(trust.settle()?);
     }

@@ -9,6 +9,7 @@ use rustls_pki_types::ServerName;
 
 use crate::link::raw::{Gathering, Raw};
 use crate::link::socket;
+use crate::metrics::tcp_info::tcp_info;
 use crate::protocol::ALPN;
 use crate::protocol::handshake::{BINDING_LABEL, BINDING_LENGTH, MAX_HANDSHAKE, PREAMBLE_LENGTH, Role, is_tls};
 
@@ -62,6 +63,11 @@ impl Connection {
     pub(super) fn tls_server(socket: Arc<TcpStream>, deadline: Instant, config: Arc<rustls::ServerConfig>) -> io::Result<Self> {
         let session = rustls::ServerConnection::new(config).map_err(io::Error::other)?;
         Self::tls(socket, deadline, session.into())
+    }
+
+    /// The shortest round trip so far, where the system tells.
+    pub(super) fn shortest_trip(&self) -> Option<Duration> {
+        tcp_info(&*self.socket).map(|tcp| tcp.min_rtt).filter(|trip| !trip.is_zero())
     }
 
     fn tls(socket: Arc<TcpStream>, deadline: Instant, mut session: rustls::Connection) -> io::Result<Self> {
