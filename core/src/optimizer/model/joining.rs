@@ -9,6 +9,9 @@ const ALL: f64 = 1.5;
 const LEAST_PART: f64 = 0.2;
 const MOST: f64 = 1.0;
 
+/// Seconds of what is sent from which on much is lost if workers join others.
+const COSTLY: f64 = 0.05;
+
 /// What an interval adds to what is usually lost.
 const USUAL: f64 = 0.25;
 
@@ -17,6 +20,8 @@ const USUAL: f64 = 0.25;
 pub(super) struct Joining {
     /// What would be lost where all workers are new; `None` before any joined.
     all: Option<f64>,
+    /// What was lost when the first began, or was lost anyway.
+    begun: f64,
     /// The share that is lost where none joined; before there was such an interval the least that was lost while some did.
     usual: Option<f64>,
     rested: bool,
@@ -42,10 +47,22 @@ impl Joining {
         if !self.rested {
             self.usual = Some(self.usual.map_or(lost.within, |usual| usual.min(lost.within)));
         }
-        if before > 0 {
+        if before == 0 {
+            self.begun = ALL * (BEFORE_S * lost.before + lost.time * lost.within);
+        } else {
             let all = (self.cost(lost) / part(before, now).max(LEAST_PART)).min(MOST);
             self.all = Some(self.all.map_or(all, |known| f64::midpoint(known, all)));
         }
+    }
+
+    /// What is still known of it where nothing is of what is lost otherwise.
+    pub(super) fn forgotten(self) -> Self {
+        Self { begun: self.begun, ..Self::default() }
+    }
+
+    /// Whether much may be lost if there are more workers than `before`; what the first lost when they began tells before others joined them.
+    pub(super) fn is_costly(self, before: u16, now: u16) -> bool {
+        self.all.unwrap_or(self.begun.min(MOST)) * part(before, now) > COSTLY
     }
 
     /// Seconds of what is sent that are lost beyond what usually is, where workers have joined.
@@ -81,6 +98,19 @@ mod tests {
         // One more than ten, of which far too much was lost by chance.
         joining.joined(10, 11, Lost { before: 1.0, within: 1.0, time: 1.0 });
         assert!((joining.expected(0, 10) - 0.6875).abs() < 1e-6);
+    }
+
+    #[test]
+    fn what_the_first_lost_when_they_began_tells_until_others_have_joined_them() {
+        let mut joining = Joining::default();
+        assert!(!joining.is_costly(1, 2));
+        joining.joined(0, 1, Lost { before: 0.0, within: 0.1, time: 1.0 });
+        assert!(joining.is_costly(1, 2) && joining.forgotten().is_costly(1, 2) && !joining.is_costly(8, 9));
+        joining.rested(0.0);
+        joining.joined(1, 2, Lost { before: 0.01, within: 0.0, time: 1.0 });
+        assert!(!joining.is_costly(1, 2));
+        joining.joined(1, 2, Lost { before: 0.0, within: 0.3, time: 1.0 });
+        assert!(joining.is_costly(1, 2));
     }
 
     #[test]

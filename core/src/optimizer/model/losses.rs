@@ -94,6 +94,11 @@ impl Losses {
         Self { joining: self.joining, ..Self::default() }
     }
 
+    /// The same where what was lost says nothing any more.
+    pub(super) fn calm(&self) -> Self {
+        Self { joining: self.joining.forgotten(), ..Self::default() }
+    }
+
     /// The base, by what was lost below and beyond, and how many measurements that is worth. One interval below that lost less may have done so
     /// by chance.
     fn base(&self, below: &[(f64, f64)], beyond: &[(f64, f64)], load: impl Fn(f64) -> f64) -> (f64, usize) {

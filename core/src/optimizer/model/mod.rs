@@ -39,7 +39,7 @@ use apart::{Apart, limiting};
 use choose::Price;
 use fit::Bound;
 use pacing::{Found, Pacing, Sent};
-use seen::Seen;
+use seen::{Paced, Seen};
 pub(super) use stage::LOSSY;
 use stage::{Next, Stage};
 
@@ -121,13 +121,11 @@ impl Model {
         let found =
             self.pacing.observe(&Sent { streams: ran, rate, loss: observation.loss, pacing: observation.applied.pacing, time });
         match found {
-            Found::Usual | Found::OwnRate => {}
+            Found::Usual | Found::OwnRate | Found::Full => {}
             Found::Calm => self.network.lose_no_more(),
-            Found::Nothing => {
-                self.network.only_lost(observation.loss);
-                return self.answer(PerStage::all(ran), policy, format!("staying at {}", human_count(u64::from(ran), "stream")));
-            }
+            Found::Room | Found::Nothing => return self.stay(found, observation),
         }
+        let paced = if found == Found::Full { Paced::Look } else { self.pacing.told() };
         self.network.observe(&Seen {
             ran: workers,
             working: workers,
@@ -136,10 +134,10 @@ impl Model {
             loss: observation.loss.filter(|_| !matches!(found, Found::OwnRate | Found::Calm)),
             loss_before: observation.loss_before,
             bound: Bound::Exact,
-            lack: unfound(observation, self.waited(observation.interval)),
+            lack: if paced == Paced::Look { 0.0 } else { unfound(observation, self.waited(observation.interval)) },
             time,
             cpu_bound: observation.cpu_bound,
-            paced: self.pacing.told(),
+            paced,
         });
         let now = utility::of(observation);
         self.lately = if self.lately == 0.0 { now } else { f64::midpoint(self.lately, now) };
@@ -162,9 +160,28 @@ impl Model {
             return self.answer(PerStage::all(ran), policy, reason);
         }
         match self.pacing.decide(next.workers, self.network.is_probing()) {
-            None => self.answer(PerStage::all(next.workers), policy, next.reason),
+            None => {
+                if self.network.is_costly_look(next.workers) {
+                    self.pacing.look(next.workers);
+                }
+                self.answer(PerStage::all(next.workers), policy, next.reason)
+            }
             Some(trial) => self.answer(PerStage::all(ran), policy, format!("{} ({ran} until then: {trial})", next.reason)),
         }
+    }
+
+    /// As many streams after an interval that tells nothing of their number.
+    fn stay(&mut self, found: Found, observation: &Observation) -> Decision {
+        let ran = observation.applied.concurrency.network;
+        let streams = human_count(u64::from(ran), "stream");
+        let reason = if found == Found::Room {
+            self.network.found_room();
+            format!("there is room: {streams} as fast as they get through")
+        } else {
+            self.network.only_lost(observation.loss);
+            format!("staying at {streams}")
+        };
+        self.answer(PerStage::all(ran), &observation.policy, reason)
     }
 
     /// How long the control loop has waited for new streams to find their rate before an interval of this length.

@@ -6,9 +6,11 @@
 
 use super::seen::Paced;
 use super::stage::{LOSSY, MUCH};
+use look::before;
 pub(super) use sent::{Found, Sent};
 use sent::{Slower, State};
 
+mod look;
 mod sent;
 #[cfg(test)]
 mod tests;
@@ -121,7 +123,9 @@ impl Pacing {
     pub(super) fn rate(&self) -> Option<u64> {
         match self.state {
             State::Free | State::Freeing { .. } => None,
-            State::Trying { rate, .. } | State::Paced { rate } | State::Raising { rate, .. } => Some(bytes(rate)),
+            State::Trying { rate, .. } | State::Paced { rate } | State::Raising { rate, .. } | State::Looking { rate, .. } => {
+                Some(bytes(rate))
+            }
         }
     }
 
@@ -147,6 +151,7 @@ impl Pacing {
             State::Paced { rate } => self.paced(rate),
             State::Raising { rate, from } => self.raised(rate, from),
             State::Freeing { from } => self.freed(from),
+            State::Looking { carried, from, .. } => self.found(carried, from),
         }
     }
 
@@ -154,6 +159,7 @@ impl Pacing {
     pub(super) fn begin_again(&mut self) {
         self.state = match (self.state, self.slower.take()) {
             (State::Trying { .. }, _) => State::Free,
+            (State::Looking { from, .. }, _) => before(from),
             (State::Raising { from, .. } | State::Freeing { from, .. }, _) => State::Paced { rate: from },
             (State::Paced { .. }, Some(slower)) => State::Paced { rate: slower.rate },
             (state, _) => state,
@@ -209,7 +215,7 @@ impl Pacing {
         }
         self.in_vain(State::Paced { rate: from });
         self.quiet = 0.0;
-        Found::Nothing
+        if self.last.lost() > LOSSY { Found::Nothing } else { Found::Usual }
     }
 
     fn paced(&mut self, rate: f64) -> Found {

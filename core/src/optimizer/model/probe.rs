@@ -89,6 +89,11 @@ impl Probe {
         self.from.is_some()
     }
 
+    /// How many quiet intervals, of a second or more, there are before the next one.
+    pub(super) fn gap(&self) -> f64 {
+        self.gap
+    }
+
     /// Ends the probe that goes on, if any; answers from how many workers it began.
     pub(super) fn end(&mut self) -> Option<u16> {
         let from = self.from.take();

@@ -14,6 +14,15 @@ pub(super) enum Paced {
     Untold,
     /// It did, and that is known.
     Told,
+    /// It did, only to see whether there is room for more workers.
+    Look,
+}
+
+impl Paced {
+    /// Whether they are to stay so.
+    pub(super) fn lasts(self) -> bool {
+        matches!(self, Self::Untold | Self::Told)
+    }
 }
 
 /// What was seen of a stage in one interval.

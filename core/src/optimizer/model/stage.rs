@@ -8,8 +8,9 @@ use super::losses::Losses;
 use super::probe::{Measured, Probe};
 use super::seen::{Paced, Seen};
 use crate::optimizer::setting::whole;
-use crate::report::human_rate;
 
+mod growth;
+mod reason;
 #[cfg(test)]
 mod tests;
 
@@ -42,17 +43,8 @@ const SETTLED: f64 = 1.1;
 /// For how many seconds after an interval in which workers joined others these lose with them, unless it was as long itself.
 const JOINED: f64 = 1.0;
 
-/// A reduction by which the others get a place to grow into; growth of the rate in a second from which on they are still growing; and for how
-/// many seconds that is waited for, or intervals that are longer.
-const REDUCED: f64 = 1.3;
-const MOST_GROWING: f64 = 3.0;
-const GROWING: f64 = 0.05;
-
 /// Numbers of workers up to this factor apart tell about the same.
 const ALIKE: f64 = 1.5;
-
-/// The rate of before as a multiple of the present one, from which on that is much less.
-const FELL: f64 = 1.1;
 
 /// What is left of the workers of a stage that has only ever waited.
 const IDLE: f64 = 0.8;
@@ -106,6 +98,10 @@ pub(super) struct Stage {
     bounded: f64,
     /// Whether each of its workers was paced.
     paced: Paced,
+    /// Whether it was seen beforehand that there is room for those that have joined, which then lose less.
+    has_room: bool,
+    /// For how many intervals, of a second or more, it has been seen that there is none.
+    vain: f64,
     news: News,
     growth: Growth,
     /// Where the probe began that was measured last, and where one began whose find is measured again.
@@ -137,6 +133,8 @@ impl Stage {
             cpu_bound: false,
             bounded: 0.0,
             paced: Paced::No,
+            has_room: false,
+            vain: 0.0,
             news: News::Expected,
             growth: Growth::Usual,
             probed: None,
@@ -157,12 +155,17 @@ impl Stage {
 
     /// What was lost until now says nothing any more.
     pub(super) fn lose_no_more(&mut self) {
-        self.losses = Losses::default();
+        self.losses = self.losses.calm();
     }
 
     /// Whether the last decision is a look upwards.
     pub(super) fn is_probing(&self) -> bool {
         self.probe.is_going_on()
+    }
+
+    /// Whether more workers are a look whether there is room for them, and may make much lost: one more than one, or a look upwards.
+    pub(super) fn is_costly_look(&self, next: u16) -> bool {
+        next > self.ran && (self.ran == 1 || self.is_probing()) && self.losses.joining.is_costly(self.ran, next)
     }
 
     /// Whether as many workers go on as there were, of which what is to be known of them is known.
@@ -205,7 +208,8 @@ impl Stage {
         let lost = Lost { before: self.lost_before, within: self.lost, time: self.time };
         let cost = self.losses.joining.cost(lost);
         // What is lost while the path becomes another one is not for those that joined.
-        if grown && !matches!(self.news, News::Changed | News::Surprise(Side::Less)) {
+        let looked = std::mem::take(&mut self.has_room) || seen.paced == Paced::Look;
+        if grown && !looked && !matches!(self.news, News::Changed | News::Surprise(Side::Less)) {
             self.losses.joining.joined(self.before, self.ran, lost);
         }
         self.losses.observe(seen.working, seen.loss, grown || self.joined > 0.0);
@@ -219,7 +223,7 @@ impl Stage {
                 // What was lost before says as little as what was moved.
                 self.losses = self.losses.forgotten();
                 self.probe.hasten();
-                self.reverted = 0;
+                (self.reverted, self.vain) = (0, 0.0);
             }
             (News::Expected, Some(from)) if seen.gained(fit, from) && !seen.is_in_vain() => {
                 self.probed = None;
@@ -229,24 +233,7 @@ impl Stage {
             (_, Some(_)) => self.probe.failed(fit.noise, cost),
             _ => {}
         }
-    }
-
-    /// For how many intervals the workers may have been growing into the place of others that have gone: windows grow slowly where nothing
-    /// was lost, over seconds, so that the first intervals after a reduction say less than what so many can move.
-    fn growing_since(&self, rate: f64, time: f64) -> u8 {
-        let (before, ran) = (f64::from(self.before), f64::from(self.ran));
-        // By more than noise.
-        let more = 1.0 + (GROWING * time).max(2.0 * self.filter.fit().map_or(0.0, |fit| fit.noise));
-        if before > REDUCED * ran {
-            // Where each moves no more than before, it is not the place of others that it lacks.
-            let each = rate / ran.max(1.0) > more * self.rate / before;
-            return u8::from(more * rate < self.rate && each);
-        }
-        let grows = self.growing > 0
-            && f64::from(self.growing) * time < MOST_GROWING
-            && ran <= SETTLED * before
-            && rate > more * self.rate;
-        if grows { self.growing + 1 } else { 0 }
+        self.vain = if seen.paced == Paced::Look { self.probe.gap() } else { self.vain - seen.time };
     }
 
     /// The fewest workers that the next decision may go to. Neighbours may do the work of a stage that does not limit.
@@ -258,23 +245,9 @@ impl Stage {
         self.ran.div_ceil(SHRINKING).max(untried.min(self.ran)).max(self.undone())
     }
 
-    /// Where growth brought less than there was before, the workers of before it: that is measured again before there are still fewer, for
-    /// new workers may need longer than one interval to find their rate.
-    fn undone(&self) -> u16 {
-        let grown = self.before > 0 && f64::from(self.ran) > SETTLED * f64::from(self.before);
-        if grown && FELL * self.rate < self.rate_before { self.before } else { 0 }
-    }
-
-    /// Whether the last growth brought at least half of what as many more would bring on an empty stage, or has not been seen yet.
-    fn brought(&self) -> bool {
-        let grown = f64::from(self.ran) / f64::from(self.before.max(1));
-        grown <= SETTLED || (self.rate / self.rate_before).ln() >= ENOUGH_GAIN * grown.ln()
-    }
-
-    /// Whether the last growth has made much lost, and brought less than half of what it should. Where that came before, it is measured again instead.
-    fn was_wrong(&self) -> bool {
-        let lossy = self.lost - self.lost_then > MUCH;
-        self.before > 0 && lossy && !self.brought() && self.reverted != self.ran && self.news != News::Returned
+    /// Takes note of an interval that tells nothing but that there is room for more workers.
+    pub(super) fn found_room(&mut self) {
+        self.has_room = true;
     }
 
     /// Takes note of an interval that tells nothing but what it lost.
@@ -299,8 +272,9 @@ impl Stage {
             return Next { workers, reason: format!("{} only waited: {} -> {workers}", self.workers, self.ran) };
         }
         let lossy = self.lost > LOSSY;
+        let costly = self.losses.joining.is_costly(self.ran, self.ran.saturating_mul(LOSSY_BOUND));
         let least = if self.growing > 0 { self.ran } else { self.least(enough) };
-        let careful = if self.paced == Paced::No { CAREFUL_BOUND } else { PACED_BOUND };
+        let careful = if self.paced.lasts() { PACED_BOUND } else { CAREFUL_BOUND };
         let careful = whole((careful * f64::from(self.ran)).ceil());
         let growth = match self.news {
             News::Changed => Growth::Changed,
@@ -315,7 +289,7 @@ impl Stage {
             // So few more tell whether they share one rate, and lose less than many if they do.
             Growth::Usual if self.paced == Paced::Untold => careful,
             Growth::Usual if self.paced == Paced::Told => careful.max(FEW.min(self.ran.saturating_mul(LOSSY_BOUND))),
-            Growth::Usual if lossy || self.lost_before > LOSSY => self.ran.saturating_mul(LOSSY_BOUND),
+            Growth::Usual if lossy || self.lost_before > LOSSY || costly => self.ran.saturating_mul(LOSSY_BOUND),
             // Whether one is enough, a second tells as well as four, and loses less if so.
             Growth::Usual if self.ran == 1 && enough.is_none() => LOSSY_BOUND,
             Growth::Usual => self.ran.saturating_mul(BOUND),
@@ -328,8 +302,9 @@ impl Stage {
         } else {
             wanted
         };
-        let workers = wanted.clamp(least, most.max(least));
-        let workers = workers.clamp(1, price.limit);
+        // What a look has just told, the next one tells too.
+        let wanted = if self.vain > 0.0 && self.is_costly_look(wanted) { self.ran } else { wanted };
+        let workers = wanted.clamp(least, most.max(least)).clamp(1, price.limit);
         // A surprise is measured again first.
         let goes_on = workers > self.ran || matches!(self.news, News::Surprise(_));
         self.growth = if growth == Growth::Changed && goes_on { growth } else { Growth::Usual };
@@ -346,7 +321,7 @@ impl Stage {
         if self.bounded > 0.0 {
             return Next { workers, reason };
         }
-        let measured = Measured { time: self.time, noise: fit.noise, paced: self.paced != Paced::No };
+        let measured = Measured { time: self.time, noise: fit.noise, paced: self.paced.lasts() };
         match self.probe.due(self.ran.max(self.before), workers, price, measured) {
             Some(tried) => Next { workers: tried, reason: format!("{reason}; probing {tried} for capacity that grew unseen") },
             None => Next { workers, reason },
@@ -359,6 +334,7 @@ impl Stage {
             (News::Surprise(Side::Less), None) if self.before > 0 && self.ran > self.before => self.before,
             (News::Surprise(_), from) => from.unwrap_or(self.ran),
             (News::Expected, Some(from)) => choose(fit, &self.losses, price, self.ran, enough).min(from),
+            _ if self.paced == Paced::Look => choose(fit, &self.losses, price, self.ran, enough).min(self.before),
             _ => choose(fit, &self.losses, price, self.ran, enough),
         }
     }
@@ -375,25 +351,6 @@ impl Stage {
             self.ran / 2
         } else {
             answer
-        }
-    }
-
-    fn reason(&self, fit: &Fit, next: u16) -> String {
-        let (ran, workers) = (self.ran, self.workers);
-        let to = if next == ran { format!("staying at {ran} {workers}") } else { format!("{ran} -> {next} {workers}") };
-        let each = human_rate(fit.worker_rate());
-        let known = if fit.full() > 2.0 * f64::from(ran) {
-            format!("{each} each and no end of the capacity in sight")
-        } else {
-            format!("capacity about {}, {each} each alone", human_rate(fit.capacity()))
-        };
-        let known = if self.cpu_bound { format!("the processors of this host are busy, {known}") } else { known };
-        let percent = 100.0 * self.achieved;
-        match self.news {
-            News::Expected => format!("{known}: {to}"),
-            News::Surprise(_) => format!("{percent:.0} % of what {ran} {workers} should move: measuring again, {to}"),
-            News::Changed => format!("the path has changed, {percent:.0} % of what was expected: {known}: {to}"),
-            News::Returned => format!("the path is what it was before: {known}: {to}"),
         }
     }
 }

@@ -25,6 +25,10 @@ pub(in super::super) enum Found {
     Calm,
     /// That each has a rate of its own, beyond which it lost what was lost.
     OwnRate,
+    /// Also that there is no room for so many.
+    Full,
+    /// Nothing, but that there is.
+    Room,
     /// Nothing: it was a trial of a pacing that is not right, or the first interval of fewer streams, which lose what those that left had put into
     /// queues.
     Nothing,
@@ -42,6 +46,9 @@ pub(super) enum State {
     Paced { rate: f64 },
     /// More bytes per second than at which little is lost are tried.
     Raising { rate: f64, from: f64 },
+    /// There are more streams, which together are sent a little faster than those before them carried this many bytes per second; that was their
+    /// rate until then, if they had one.
+    Looking { rate: f64, carried: f64, from: Option<f64> },
     /// As fast as TCP finds right is tried, where so many bytes per second were right.
     Freeing { from: f64 },
 }

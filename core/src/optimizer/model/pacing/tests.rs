@@ -3,6 +3,7 @@
 use super::*;
 
 mod alone;
+mod look;
 
 /// A path whose streams lose what they send beyond their own rate, or that of all.
 struct Path {

@@ -27,9 +27,9 @@ fn a_single_stream_that_is_worth_more_without_pacing_is_not_paced() {
 
 #[test]
 fn one_that_still_loses_or_carries_no_more_is_paced_again() {
-    for (each, lost) in [(1e6, 0.06), (0.93e6, 0.0)] {
+    for (each, lost, found) in [(1e6, 0.06, Found::Nothing), (0.93e6, 0.0, Found::Usual)] {
         let mut pacing = freed();
-        assert_eq!(send(&mut pacing, each, lost), (Found::Nothing, None));
+        assert_eq!(send(&mut pacing, each, lost), (found, None));
         assert_eq!(pacing.rate(), Some(855_000));
         // It is seen once, and what it has put into queues is no reason to go down.
         send(&mut pacing, 0.855e6, 0.02);

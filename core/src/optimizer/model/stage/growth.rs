@@ -1,0 +1,52 @@
+//! What came of it that there were more workers than before, or fewer.
+
+use super::{ENOUGH_GAIN, MUCH, SETTLED, Stage};
+use crate::optimizer::model::filter::News;
+
+/// A reduction by which the others get a place to grow into; growth of the rate in a second from which on they are still growing; and for how
+/// many seconds that is waited for, or intervals that are longer.
+const REDUCED: f64 = 1.3;
+const MOST_GROWING: f64 = 3.0;
+const GROWING: f64 = 0.05;
+
+/// The rate of before as a multiple of the present one, from which on that is much less.
+const FELL: f64 = 1.1;
+
+impl Stage {
+    /// For how many intervals the workers may have been growing into the place of others that have gone: windows grow slowly where nothing
+    /// was lost, over seconds, so that the first intervals after a reduction say less than what so many can move.
+    pub(super) fn growing_since(&self, rate: f64, time: f64) -> u8 {
+        let (before, ran) = (f64::from(self.before), f64::from(self.ran));
+        // By more than noise.
+        let more = 1.0 + (GROWING * time).max(2.0 * self.filter.fit().map_or(0.0, |fit| fit.noise));
+        if before > REDUCED * ran {
+            // Where each moves no more than before, it is not the place of others that it lacks.
+            let each = rate / ran.max(1.0) > more * self.rate / before;
+            return u8::from(more * rate < self.rate && each);
+        }
+        let grows = self.growing > 0
+            && f64::from(self.growing) * time < MOST_GROWING
+            && ran <= SETTLED * before
+            && rate > more * self.rate;
+        if grows { self.growing + 1 } else { 0 }
+    }
+
+    /// Where growth brought less than there was before, the workers of before it: that is measured again before there are still fewer, for
+    /// new workers may need longer than one interval to find their rate.
+    pub(super) fn undone(&self) -> u16 {
+        let grown = self.before > 0 && f64::from(self.ran) > SETTLED * f64::from(self.before);
+        if grown && FELL * self.rate < self.rate_before { self.before } else { 0 }
+    }
+
+    /// Whether the last growth brought at least half of what as many more would bring on an empty stage, or has not been seen yet.
+    pub(super) fn brought(&self) -> bool {
+        let grown = f64::from(self.ran) / f64::from(self.before.max(1));
+        grown <= SETTLED || (self.rate / self.rate_before).ln() >= ENOUGH_GAIN * grown.ln()
+    }
+
+    /// Whether the last growth has made much lost, and brought less than half of what it should. Where that came before, it is measured again instead.
+    pub(super) fn was_wrong(&self) -> bool {
+        let lossy = self.lost - self.lost_then > MUCH;
+        self.before > 0 && lossy && !self.brought() && self.reverted != self.ran && self.news != News::Returned
+    }
+}
