@@ -80,9 +80,10 @@ target/nextflow/.built: $(VENV)/.made $(RUST) $(NEXTFLOW) plugins/nextflow/tests
 demo: build
 	$(BIN)/python benchmarks/demo.py
 
+# Most tests wait for programs most of the time, so two run at once; those of a file share its servers.
 test: build lint endpoints flight-clients target/nextflow/.built
 	cargo test --locked --workspace --profile $(EDT_TEST_PROFILE)
-	$(BIN)/python -m pytest tests --ignore=tests/long --durations=40
+	$(BIN)/python -m pytest tests --ignore=tests/long --durations=40 -n 2 --dist loadfile
 	cd simulator && ../$(BIN)/pytest
 	if $(NEW_ENOUGH); then cd plugins/snakemake && ../../$(BIN)/pytest; fi
 	cd plugins/nextflow && ../../$(BIN)/pytest --ignore=tests/long

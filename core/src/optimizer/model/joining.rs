@@ -48,7 +48,7 @@ impl Joining {
             self.usual = Some(self.usual.map_or(lost.within, |usual| usual.min(lost.within)));
         }
         if before == 0 {
-            self.begun = ALL * (BEFORE_S * lost.before + lost.time * lost.within);
+            self.begun = (ALL * (BEFORE_S * lost.before + lost.time * lost.within)).max(0.0);
         } else {
             let all = (self.cost(lost) / part(before, now).max(LEAST_PART)).min(MOST);
             self.all = Some(self.all.map_or(all, |known| f64::midpoint(known, all)));
@@ -106,6 +106,9 @@ mod tests {
         assert!(!joining.is_costly(1, 2));
         joining.joined(0, 1, Lost { before: 0.0, within: 0.1, time: 1.0 });
         assert!(joining.is_costly(1, 2) && joining.forgotten().is_costly(1, 2) && !joining.is_costly(8, 9));
+        let mut unknown = Joining::default();
+        unknown.joined(0, 1, Lost { before: f64::NAN, within: 0.1, time: 1.0 });
+        assert!(!unknown.is_costly(1, 2));
         joining.rested(0.0);
         joining.joined(1, 2, Lost { before: 0.01, within: 0.0, time: 1.0 });
         assert!(!joining.is_costly(1, 2));

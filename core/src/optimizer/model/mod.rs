@@ -113,7 +113,6 @@ impl Model {
     /// One number of workers for all stages: streams that also read and write.
     fn together(&mut self, observation: &Observation) -> Decision {
         let policy = &observation.policy;
-        let workers = running(observation);
         let rate = utility::arrived(observation);
         self.trip = observation.rtt.into_iter().chain(self.trip).min();
         let time = pace::weight(observation.interval);
@@ -123,22 +122,10 @@ impl Model {
         match found {
             Found::Usual | Found::OwnRate | Found::Full => {}
             Found::Calm => self.network.lose_no_more(),
-            Found::Room | Found::Nothing => return self.stay(found, observation),
+            Found::Room | Found::Missed | Found::Nothing => return self.stay(found, observation),
         }
-        let paced = if found == Found::Full { Paced::Look } else { self.pacing.told() };
-        self.network.observe(&Seen {
-            ran: workers,
-            working: workers,
-            rate,
-            // Streams that were sent too fast lost it, however many they are, and some of it still after they were paced.
-            loss: observation.loss.filter(|_| !matches!(found, Found::OwnRate | Found::Calm)),
-            loss_before: observation.loss_before,
-            bound: Bound::Exact,
-            lack: if paced == Paced::Look { 0.0 } else { unfound(observation, self.waited(observation.interval)) },
-            time,
-            cpu_bound: observation.cpu_bound,
-            paced,
-        });
+        let seen = self.seen(found, observation);
+        self.network.observe(&seen);
         let now = utility::of(observation);
         self.lately = if self.lately == 0.0 { now } else { f64::midpoint(self.lately, now) };
         self.wait -= time;
@@ -155,14 +142,15 @@ impl Model {
             Some(workers) => Next { workers, reason: format!("{}; trying {workers}, for all share one rate", next.reason) },
             None => next,
         };
-        if next.workers < ran && is_ending(observation) {
+        if (next.workers < ran || self.network.is_costly_look(next.workers)) && is_ending(observation) {
             let reason = format!("{} ({ran} to the end, which is near)", next.reason);
             return self.answer(PerStage::all(ran), policy, reason);
         }
         match self.pacing.decide(next.workers, self.network.is_probing()) {
             None => {
                 if self.network.is_costly_look(next.workers) {
-                    self.pacing.look(next.workers);
+                    let slow = unfound(observation, self.waited(observation.interval)) >= MOST_UNFOUND;
+                    self.pacing.look(next.workers, slow);
                 }
                 self.answer(PerStage::all(next.workers), policy, next.reason)
             }
@@ -170,17 +158,42 @@ impl Model {
         }
     }
 
+    /// What an interval says of the streams, where pacing has found this.
+    fn seen(&self, found: Found, observation: &Observation) -> Seen {
+        let paced = if found == Found::Full { Paced::Look } else { self.pacing.told() };
+        let (workers, loss) = (running(observation), observation.loss);
+        let capped = found == Found::Full && loss.is_some_and(|loss| loss > LOSSY);
+        Seen {
+            ran: workers,
+            working: workers,
+            rate: utility::arrived(observation),
+            // Streams that were sent too fast lost it, however many they are, and some of it still after they were paced.
+            loss: loss.filter(|_| !matches!(found, Found::OwnRate | Found::Calm)),
+            loss_before: observation.loss_before,
+            // What they lost may be what was sent beyond that.
+            bound: if capped { Bound::AtLeast } else { Bound::Exact },
+            // Looks wait for new streams themselves.
+            lack: if found == Found::Full { 0.0 } else { unfound(observation, self.waited(observation.interval)) },
+            time: pace::weight(observation.interval),
+            cpu_bound: observation.cpu_bound,
+            paced,
+        }
+    }
+
     /// As many streams after an interval that tells nothing of their number.
     fn stay(&mut self, found: Found, observation: &Observation) -> Decision {
         let ran = observation.applied.concurrency.network;
         let streams = human_count(u64::from(ran), "stream");
-        let reason = if found == Found::Room {
-            self.network.found_room();
-            format!("there is room: {streams} as fast as they get through")
-        } else {
-            self.network.only_lost(observation.loss);
-            format!("staying at {streams}")
+        self.network.only_lost(observation.loss);
+        let reason = match found {
+            Found::Room => format!("there is room: {streams} as fast as they get through"),
+            _ => format!("staying at {streams}"),
         };
+        match found {
+            Found::Room => self.network.found_room(),
+            Found::Missed => self.network.wait_to_look(),
+            _ => {}
+        }
         self.answer(PerStage::all(ran), &observation.policy, reason)
     }
 

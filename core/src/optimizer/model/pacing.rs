@@ -6,9 +6,8 @@
 
 use super::seen::Paced;
 use super::stage::{LOSSY, MUCH};
-use look::before;
 pub(super) use sent::{Found, Sent};
-use sent::{Slower, State};
+use sent::{Look, Slower, State};
 
 mod look;
 mod sent;
@@ -123,9 +122,10 @@ impl Pacing {
     pub(super) fn rate(&self) -> Option<u64> {
         match self.state {
             State::Free | State::Freeing { .. } => None,
-            State::Trying { rate, .. } | State::Paced { rate } | State::Raising { rate, .. } | State::Looking { rate, .. } => {
-                Some(bytes(rate))
-            }
+            State::Trying { rate, .. }
+            | State::Paced { rate }
+            | State::Raising { rate, .. }
+            | State::Looking(Look { rate, .. }) => Some(bytes(rate)),
         }
     }
 
@@ -151,7 +151,7 @@ impl Pacing {
             State::Paced { rate } => self.paced(rate),
             State::Raising { rate, from } => self.raised(rate, from),
             State::Freeing { from } => self.freed(from),
-            State::Looking { carried, from, .. } => self.found(carried, from),
+            State::Looking(look) => self.found(look),
         }
     }
 
@@ -159,7 +159,7 @@ impl Pacing {
     pub(super) fn begin_again(&mut self) {
         self.state = match (self.state, self.slower.take()) {
             (State::Trying { .. }, _) => State::Free,
-            (State::Looking { from, .. }, _) => before(from),
+            (State::Looking(look), _) => look.origin(),
             (State::Raising { from, .. } | State::Freeing { from, .. }, _) => State::Paced { rate: from },
             (State::Paced { .. }, Some(slower)) => State::Paced { rate: slower.rate },
             (state, _) => state,

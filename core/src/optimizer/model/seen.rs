@@ -80,9 +80,9 @@ impl Seen {
         Point::new(self.working, self.rate, bound).corrected(lacked - late, lacked + late)
     }
 
-    /// Whether paced workers lose some: then there is no room for so many.
+    /// Whether there is no room for so many: paced workers lose some, or a look has found none.
     pub(super) fn is_in_vain(&self) -> bool {
-        self.paced != Paced::No && self.loss.is_some_and(|loss| loss > LOSSY)
+        self.paced == Paced::Look || self.paced != Paced::No && self.loss.is_some_and(|loss| loss > LOSSY)
     }
 
     /// Whether a probe that began with so many workers brought at least half of what as many more would bring on an empty stage.

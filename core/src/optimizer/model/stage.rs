@@ -100,7 +100,7 @@ pub(super) struct Stage {
     paced: Paced,
     /// Whether it was seen beforehand that there is room for those that have joined, which then lose less.
     has_room: bool,
-    /// For how many intervals, of a second or more, it has been seen that there is none.
+    /// For how many more intervals, of a second or more, there is no second worker, because a look has found no room for it.
     vain: f64,
     news: News,
     growth: Growth,
@@ -150,7 +150,7 @@ impl Stage {
 
     /// The same with workers that are all new, as after a connection was lost.
     pub(super) fn begin_anew(&mut self) {
-        (self.ran, self.growing, self.growth, self.lost) = (0, 0, Growth::Usual, 0.0);
+        (self.ran, self.growing, self.growth, self.lost, self.has_room) = (0, 0, Growth::Usual, 0.0, false);
     }
 
     /// What was lost until now says nothing any more.
@@ -229,11 +229,14 @@ impl Stage {
                 self.probed = None;
                 self.probe.succeeded();
             }
-            (News::Surprise(Side::More), Some(_)) => self.pending = self.probed.take(),
+            (News::Surprise(Side::More), Some(_)) if seen.paced != Paced::Look => self.pending = self.probed.take(),
             (_, Some(_)) => self.probe.failed(fit.noise, cost),
             _ => {}
         }
-        self.vain = if seen.paced == Paced::Look { self.probe.gap() } else { self.vain - seen.time };
+        self.vain -= seen.time;
+        if seen.paced == Paced::Look {
+            self.wait_to_look();
+        }
     }
 
     /// The fewest workers that the next decision may go to. Neighbours may do the work of a stage that does not limit.
@@ -248,6 +251,13 @@ impl Stage {
     /// Takes note of an interval that tells nothing but that there is room for more workers.
     pub(super) fn found_room(&mut self) {
         self.has_room = true;
+    }
+
+    /// Takes note of a look in vain: there is no second worker before a probe is due.
+    pub(super) fn wait_to_look(&mut self) {
+        if self.before.min(self.ran) <= 1 {
+            self.vain = self.probe.gap();
+        }
     }
 
     /// Takes note of an interval that tells nothing but what it lost.
@@ -302,9 +312,9 @@ impl Stage {
         } else {
             wanted
         };
-        // What a look has just told, the next one tells too.
-        let wanted = if self.vain > 0.0 && self.is_costly_look(wanted) { self.ran } else { wanted };
         let workers = wanted.clamp(least, most.max(least)).clamp(1, price.limit);
+        // What a look has just told, the next one tells too.
+        let workers = if self.vain > 0.0 && self.is_costly_look(workers) { self.ran } else { workers };
         // A surprise is measured again first.
         let goes_on = workers > self.ran || matches!(self.news, News::Surprise(_));
         self.growth = if growth == Growth::Changed && goes_on { growth } else { Growth::Usual };
@@ -330,11 +340,11 @@ impl Stage {
 
     fn answer(&self, fit: &Fit, price: &Price, enough: Option<f64>) -> u16 {
         match (self.news, self.probed) {
+            _ if self.paced == Paced::Look => choose(fit, &self.losses, price, self.ran, enough).min(self.before),
             // What came with growth is undone until it was measured again.
             (News::Surprise(Side::Less), None) if self.before > 0 && self.ran > self.before => self.before,
             (News::Surprise(_), from) => from.unwrap_or(self.ran),
             (News::Expected, Some(from)) => choose(fit, &self.losses, price, self.ran, enough).min(from),
-            _ if self.paced == Paced::Look => choose(fit, &self.losses, price, self.ran, enough).min(self.before),
             _ => choose(fit, &self.losses, price, self.ran, enough),
         }
     }

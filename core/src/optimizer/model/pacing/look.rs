@@ -2,43 +2,63 @@
 //! before them.
 
 use super::Pacing;
-use super::sent::{Found, State};
+use super::sent::{Found, Look, State};
 use crate::optimizer::model::stage::LOSSY;
 
 /// What so many more streams may carry together, as a multiple of what was carried; and the part of that growth from which on there is room.
 const LOOK: f64 = 1.15;
-const ROOM: f64 = 0.5;
+const ROOM: f64 = 0.4;
 
-/// What a look went out from.
-pub(super) fn before(pacing: Option<f64>) -> State {
-    pacing.map_or(State::Free, |rate| State::Paced { rate })
+impl Look {
+    /// Bytes per second from which on there is room.
+    fn enough(self) -> f64 {
+        (1.0 + ROOM * (LOOK - 1.0)) * self.carried
+    }
+
+    /// What it went out from.
+    pub(super) fn origin(self) -> State {
+        self.from.map_or(State::Free, |rate| State::Paced { rate })
+    }
 }
 
 impl Pacing {
-    /// Begins a look with `next` streams; does nothing where some is lost already, or where these are sent no faster anyway.
-    pub(in super::super) fn look(&mut self, next: u16) {
+    /// Begins a look with `next` streams, of another interval if they are slow to find their rate; does nothing where some is lost already, or
+    /// where these are sent no faster anyway.
+    pub(in super::super) fn look(&mut self, next: u16, slow: bool) {
         let from = match self.state {
             State::Free => None,
             State::Paced { rate } if self.slower.is_none() => Some(rate),
             _ => return,
         };
-        // An interval may carry less by chance, or after another look.
-        let carried = self.last.rate.max(self.before.rate);
-        let rate = LOOK * carried / f64::from(next.max(1));
-        if self.has_settled() && rate < from.unwrap_or(f64::INFINITY) {
-            self.state = State::Looking { rate, carried, from };
+        let (last, before) = (self.last, self.before);
+        // New streams lose much anyway.
+        if last.lost() > LOSSY && before.streams >= last.streams {
+            return;
+        }
+        // An interval may carry less by chance.
+        let carried = if before.streams <= last.streams { last.rate.max(before.rate) } else { last.rate };
+        let rate = LOOK * carried / (self.part * f64::from(next.max(1)));
+        if rate < from.unwrap_or(f64::INFINITY) {
+            self.state = State::Looking(Look { rate, carried, from, streams: (last.streams, next), again: slow });
         }
     }
 
-    /// Whether nothing is lost but by streams that are new.
-    fn has_settled(&self) -> bool {
-        self.last.lost() <= LOSSY || !self.is_steady()
-    }
-
-    /// Ends a look.
-    pub(super) fn found(&mut self, carried: f64, from: Option<f64>) -> Found {
-        self.state = before(from);
-        let enough = (1.0 + ROOM * (LOOK - 1.0)) * carried;
-        if self.last.rate >= enough && self.last.lost() <= LOSSY { Found::Room } else { Found::Full }
+    /// What an interval of a look says.
+    pub(super) fn found(&mut self, look: Look) -> Found {
+        let sent = self.last;
+        self.state = look.origin();
+        if sent.streams < look.streams.1 {
+            return Found::Missed;
+        }
+        if sent.rate >= look.enough() && sent.lost() <= LOSSY {
+            // They are as new as if they had not been there yet.
+            self.last.streams = look.streams.0;
+            return Found::Room;
+        }
+        if sent.lost() > LOSSY || !look.again {
+            return Found::Full;
+        }
+        self.state = State::Looking(Look { again: false, ..look });
+        Found::Nothing
     }
 }

@@ -25,10 +25,12 @@ pub(in super::super) enum Found {
     Calm,
     /// That each has a rate of its own, beyond which it lost what was lost.
     OwnRate,
-    /// Also that there is no room for so many.
+    /// That there is no room for so many, and what these carry.
     Full,
-    /// Nothing, but that there is.
+    /// That there is room for so many, and not what these carry.
     Room,
+    /// Nothing, for there were not as many as wanted to see whether there is room.
+    Missed,
     /// Nothing: it was a trial of a pacing that is not right, or the first interval of fewer streams, which lose what those that left had put into
     /// queues.
     Nothing,
@@ -46,11 +48,24 @@ pub(super) enum State {
     Paced { rate: f64 },
     /// More bytes per second than at which little is lost are tried.
     Raising { rate: f64, from: f64 },
-    /// There are more streams, which together are sent a little faster than those before them carried this many bytes per second; that was their
-    /// rate until then, if they had one.
-    Looking { rate: f64, carried: f64, from: Option<f64> },
+    /// It is seen whether there is room for more streams.
+    Looking(Look),
     /// As fast as TCP finds right is tried, where so many bytes per second were right.
     Freeing { from: f64 },
+}
+
+/// More streams, which are together sent a little faster than those before them were.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Look {
+    /// Bytes per second of each.
+    pub(super) rate: f64,
+    /// Those of all before them, and their limit, if they had one.
+    pub(super) carried: f64,
+    pub(super) from: Option<f64>,
+    /// How many there were, and how many there are to be.
+    pub(super) streams: (u16, u16),
+    /// Whether another interval is waited for.
+    pub(super) again: bool,
 }
 
 /// The rate, and the fewest streams that had it, which come back unless the fewer streams that are sent faster carry more each.

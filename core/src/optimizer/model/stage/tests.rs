@@ -3,6 +3,8 @@
 use super::*;
 use crate::optimizer::model::fit::{Company, Point, first_noise};
 
+mod look;
+
 const PRICE: Price = Price { k: 1.02, loss_weight: 10.0, limit: 50 };
 
 fn see(stage: &mut Stage, ran: f64, rate: f64) {
@@ -329,64 +331,4 @@ fn a_look_upwards_that_paced_streams_lose_in_is_in_vain() {
         see(&mut stage, 12, lost);
         assert_eq!(stage.probed.is_some(), waits, "{lost}");
     }
-}
-
-/// A stream that lost a tenth when it began, and nothing since.
-fn costly() -> Stage {
-    let mut stage = Stage::new("streams");
-    stage.observe(&Seen { loss: Some(0.1), ..Seen::of(1.0, 1e7) });
-    stage.observe(&Seen { loss: Some(0.0), ..Seen::of(1.0, 1e7) });
-    stage
-}
-
-#[test]
-fn whether_there_is_room_is_seen_first_where_a_second_stream_or_a_look_upwards_may_lose_much() {
-    assert!(costly().is_costly_look(2) && !costly().is_costly_look(1));
-    let mut lossless = Stage::new("streams");
-    see(&mut lossless, 1.0, 1e7);
-    assert!(!lossless.is_costly_look(2));
-    // More than one show what they bring beside each other.
-    assert!(!Stage { ran: 4, ..costly() }.is_costly_look(8));
-    let mut probing = Stage { ran: 4, ..costly() };
-    let _ = probing.probe.due(4, 4, &PRICE, Measured { time: 99.0, noise: 0.02, paced: false });
-    assert!(probing.is_costly_look(6));
-}
-
-#[test]
-fn a_look_that_found_no_room_is_undone_and_not_repeated_soon() {
-    let look = |rate: f64| {
-        let mut stage = costly();
-        stage.observe(&Seen { paced: Paced::Look, loss: Some(0.0), ..Seen::of(2.0, rate) });
-        stage
-    };
-    let mut stage = look(1.2e7);
-    assert_eq!(stage.decide(&PRICE, None).workers, 1);
-    let until: Vec<u16> = (0..8)
-        .map(|_| {
-            // As if one stream had become slower after the look.
-            stage.observe(&Seen { loss: Some(0.0), ..Seen::of(1.0, 1e7) });
-            stage.decide(&PRICE, None).workers
-        })
-        .collect();
-    assert_eq!(until[..3], [1; 3], "{until:?}");
-    assert!(until.contains(&2), "{until:?}");
-}
-
-#[test]
-fn what_those_lose_for_whom_there_was_room_is_not_what_others_would() {
-    let mut stage = costly();
-    stage.found_room();
-    stage.observe(&Seen { loss: Some(0.0), ..Seen::of(2.0, 2e7) });
-    assert_eq!((stage.ran, stage.losses.joining.is_costly(1, 2)), (2, true));
-}
-
-#[test]
-fn where_those_that_join_lose_much_there_are_twice_as_many_at_most() {
-    let grown = |lost: f64| {
-        let mut stage = Stage::new("streams");
-        stage.observe(&Seen { loss: Some(lost), ..Seen::of(2.0, 2e7) });
-        stage.observe(&Seen { loss: Some(0.0), ..Seen::of(2.0, 2e7) });
-        stage.decide(&PRICE, None).workers
-    };
-    assert!(grown(0.0) > 4 && grown(0.2) == 4, "{} {}", grown(0.0), grown(0.2));
 }

@@ -11,7 +11,7 @@ fn send(pacing: &mut Pacing, streams: u16, rate: f64, lost: f64) -> Found {
 fn looking() -> Pacing {
     let mut pacing = Pacing::default();
     send(&mut pacing, 1, 1e6, 0.0);
-    pacing.look(2);
+    pacing.look(2, false);
     pacing
 }
 
@@ -19,8 +19,10 @@ fn looking() -> Pacing {
 fn more_streams_are_together_sent_a_little_faster_than_those_before_them() {
     let mut pacing = looking();
     assert_eq!(pacing.rate(), Some(575_000));
-    assert_eq!(send(&mut pacing, 2, 1.15e6, 0.0), Found::Room);
-    assert_eq!(pacing.rate(), None);
+    assert_eq!((send(&mut pacing, 2, 1.15e6, 0.0), pacing.rate()), (Found::Room, None));
+    // What new streams lose that are free for the first time is no reason to pace them.
+    send(&mut pacing, 2, 1.5e6, 0.02);
+    assert_eq!((pacing.decide(2, false), pacing.rate()), (None, None));
 }
 
 #[test]
@@ -32,39 +34,68 @@ fn where_they_carry_no_more_or_lose_some_there_is_no_room() {
 }
 
 #[test]
+fn those_that_are_slow_to_find_their_rate_have_another_interval() {
+    for (rate, found) in [(1.05e6, Found::Full), (1.1e6, Found::Room)] {
+        let mut pacing = Pacing::default();
+        send(&mut pacing, 1, 1e6, 0.0);
+        pacing.look(2, true);
+        assert_eq!((send(&mut pacing, 2, 0.8e6, 0.0), pacing.rate()), (Found::Nothing, Some(575_000)));
+        assert_eq!((send(&mut pacing, 2, rate, 0.0), pacing.rate()), (found, None));
+    }
+}
+
+#[test]
+fn a_look_that_others_kept_from_having_so_many_streams_tells_nothing() {
+    let mut pacing = looking();
+    assert_eq!((send(&mut pacing, 1, 0.575e6, 0.0), pacing.rate()), (Found::Missed, None));
+}
+
+#[test]
+fn what_more_streams_carried_is_not_what_fewer_do() {
+    let mut pacing = Pacing::default();
+    send(&mut pacing, 2, 2e6, 0.0);
+    send(&mut pacing, 1, 1e6, 0.0);
+    pacing.look(2, false);
+    assert_eq!(pacing.rate(), Some(575_000));
+}
+
+#[test]
 fn streams_that_were_paced_are_sent_as_fast_as_before() {
     let paced = || {
         let mut pacing = Pacing::default();
-        pacing.observe(&Sent { streams: 1, rate: 0.95e6, loss: Some(0.0), pacing: Some(1_000_000), time: 1.0 });
-        pacing.look(2);
-        assert_eq!(pacing.rate(), Some(546_250));
+        pacing.observe(&Sent { streams: 1, rate: 1e6, loss: Some(0.0), pacing: Some(1_000_000), time: 1.0 });
+        pacing.look(2, false);
+        assert_eq!(pacing.rate(), Some(575_000));
         pacing
     };
-    for (rate, found) in [(1.09e6, Found::Room), (0.95e6, Found::Full)] {
+    for (rate, lost, found) in [(1.15e6, 0.0, Found::Room), (1e6, 0.02, Found::Full)] {
         let mut pacing = paced();
-        assert_eq!((send(&mut pacing, 2, rate, 0.0), pacing.rate()), (found, Some(1_000_000)));
+        assert_eq!((send(&mut pacing, 2, rate, lost), pacing.rate()), (found, Some(1_000_000)));
     }
     // Also where the connection was lost meanwhile.
     let mut pacing = paced();
     pacing.begin_again();
     assert_eq!(pacing.rate(), Some(1_000_000));
+    let mut free = looking();
+    free.begin_again();
+    assert_eq!(free.rate(), None);
 }
 
 #[test]
 fn there_is_no_look_where_some_is_lost_anyway_or_a_rate_is_being_tried() {
     let mut lossy = Pacing::default();
     (0..2).for_each(|_| assert_eq!(send(&mut lossy, 1, 1e6, 0.02), Found::Usual));
-    lossy.look(2);
+    lossy.look(2, false);
     assert_eq!(lossy.rate(), None);
     let mut trying = Pacing::default();
     send(&mut trying, 1, 1e6, 0.1);
     assert!(trying.decide(2, false).is_some());
     let rate = trying.rate();
-    trying.look(2);
+    trying.look(2, false);
     assert_eq!(trying.rate(), rate);
-    // Of many more at once each is slower anyway.
+    // So few more are sent no faster than they are.
     let mut slow = Pacing::default();
     slow.observe(&Sent { streams: 10, rate: 10e6, loss: Some(0.0), pacing: Some(1_000_000), time: 1.0 });
-    slow.look(11);
+    slow.look(11, false);
     assert_eq!(slow.rate(), Some(1_000_000));
 }

@@ -1,0 +1,36 @@
+//! Whether there is room for more streams is seen before they lose much.
+
+use super::*;
+
+/// What streams of BBR do on a path of 50 MB/s: the first loses when it begins, more than the path takes lose as long as they are there.
+fn lossy_together(applied: &Decision, own: f64, first: bool) -> (f64, f64) {
+    let streams = f64::from(applied.concurrency.network);
+    let wanted = streams * applied.pacing.map_or(own, |rate| own.min(rate as f64));
+    let crowded = wanted > 50e6 && (streams > 1.0 || applied.pacing.is_some());
+    let lost = match applied.pacing {
+        None if first || crowded => 0.12,
+        _ if crowded => (1.0 - 50e6 / wanted) / 4.0,
+        _ => 0.0,
+    };
+    (wanted.min(50e6), lost)
+}
+
+#[test]
+fn where_streams_that_join_lose_much_it_is_seen_first_whether_there_is_room() {
+    for (own, rooms, least, most) in [(60e6, 0, 1, 1), (10e6, 1, 5, 6)] {
+        let mut model = Model::new(&Setup { streams: 1, ..Setup::of_a_test() });
+        let mut next = model.start(&Policy::new(PolicyName::Fair, 64));
+        let (mut crowded, mut looks, mut found) = (0, 0, 0);
+        for interval in 0..40 {
+            let (rate, lost) = lossy_together(&next, own, interval == 0);
+            let observation = Observation { loss: Some(lost), ..Observation::of_a_test(next.clone(), rate, 64) };
+            looks += usize::from(next.concurrency.network == 2 && next.pacing.is_some());
+            crowded += usize::from(interval > 0 && next.pacing.is_none() && lost > 0.1);
+            next = model.decide(&observation).unwrap();
+            found += usize::from(next.reason.starts_with("there is room"));
+        }
+        assert!(looks > 0 && found >= rooms && (rooms > 0 || found == 0), "{own}: {looks} looks, {found} rooms");
+        assert!(rooms > 0 || crowded == 0, "{own}: {crowded} intervals lost much");
+        assert!((least..=most).contains(&next.concurrency.network), "{own}: {}", next.reason);
+    }
+}
