@@ -22,6 +22,8 @@ MYPY := $(BIN)/mypy --strict
 install = for after in "sleep 20" "sleep 120" false; do $(BIN)/python -m pip install --quiet $(1) && break || $$after; done
 # In a variable, for a comma would part the words of a call.
 EXTRAS := dev,train
+# Most tests wait for programs most of the time, so two run at once, and those of a file share its servers; these measure times and rates.
+ALONE := $(addprefix tests/test_,path.py explore.py timed.py broker.py first_and_last.py)
 NEW_ENOUGH := $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 
 .PHONY: build demo endpoints flight-clients nextflow test test-snakemake-older test-long bench bench-full docs fmt lint clean
@@ -80,10 +82,10 @@ target/nextflow/.built: $(VENV)/.made $(RUST) $(NEXTFLOW) plugins/nextflow/tests
 demo: build
 	$(BIN)/python benchmarks/demo.py
 
-# Most tests wait for programs most of the time, so two run at once; those of a file share its servers.
 test: build lint endpoints flight-clients target/nextflow/.built
 	cargo test --locked --workspace --profile $(EDT_TEST_PROFILE)
-	$(BIN)/python -m pytest tests --ignore=tests/long --durations=40 -n 2 --dist loadfile
+	$(BIN)/python -m pytest tests --ignore=tests/long $(ALONE:%=--ignore=%) --durations=40 -n 2 --dist loadfile
+	$(BIN)/python -m pytest $(ALONE) --durations=10
 	cd simulator && ../$(BIN)/pytest
 	if $(NEW_ENOUGH); then cd plugins/snakemake && ../../$(BIN)/pytest; fi
 	cd plugins/nextflow && ../../$(BIN)/pytest --ignore=tests/long

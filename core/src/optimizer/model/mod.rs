@@ -47,6 +47,9 @@ use stage::{Next, Stage};
 const FIRST_WINDOW: f64 = 14_480.0;
 const MOST_UNFOUND: f64 = 0.5;
 
+/// The same from which on they are slow to find their rate.
+const SLOW: f64 = 0.45;
+
 /// Intervals in a row in which storage has to limit before it gets workers of its own.
 const STRAINED: u32 = 2;
 
@@ -149,7 +152,7 @@ impl Model {
         match self.pacing.decide(next.workers, self.network.is_probing()) {
             None => {
                 if self.network.is_costly_look(next.workers) {
-                    let slow = unfound(observation, self.waited(observation.interval)) >= MOST_UNFOUND;
+                    let slow = unfound(observation, self.waited(observation.interval)) >= SLOW;
                     self.pacing.look(next.workers, slow);
                 }
                 self.answer(PerStage::all(next.workers), policy, next.reason)

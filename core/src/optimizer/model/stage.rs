@@ -304,7 +304,7 @@ impl Stage {
             Growth::Usual if self.ran == 1 && enough.is_none() => LOSSY_BOUND,
             Growth::Usual => self.ran.saturating_mul(BOUND),
         };
-        let telling = (lossy || self.cpu_bound) && enough.is_none();
+        let telling = (lossy || self.cpu_bound) && enough.is_none() && self.paced != Paced::Look;
         let wanted = if telling { self.telling(fit, price) } else { self.answer(fit, price, enough) };
         let wanted = if enough.is_none() && wanted >= self.ran && self.was_wrong() {
             self.reverted = self.ran;
@@ -314,7 +314,7 @@ impl Stage {
         };
         let workers = wanted.clamp(least, most.max(least)).clamp(1, price.limit);
         // What a look has just told, the next one tells too.
-        let workers = if self.vain > 0.0 && self.is_costly_look(workers) { self.ran } else { workers };
+        let workers = if self.vain > 0.0 && !lossy && self.is_costly_look(workers) { self.ran } else { workers };
         // A surprise is measured again first.
         let goes_on = workers > self.ran || matches!(self.news, News::Surprise(_));
         self.growth = if growth == Growth::Changed && goes_on { growth } else { Growth::Usual };

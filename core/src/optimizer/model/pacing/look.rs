@@ -56,6 +56,8 @@ impl Pacing {
             return Found::Room;
         }
         if sent.lost() > LOSSY || !look.again {
+            // What it has put into queues is still lost right after it, and is no reason to pace those that stay, or to go down.
+            (self.before.streams, self.quiet) = (look.streams.0, 0.0);
             return Found::Full;
         }
         self.state = State::Looking(Look { again: false, ..look });

@@ -45,6 +45,16 @@ fn those_that_are_slow_to_find_their_rate_have_another_interval() {
 }
 
 #[test]
+fn what_a_look_lost_is_no_reason_to_pace_those_that_stay() {
+    let mut pacing = Pacing::default();
+    send(&mut pacing, 1, 1e6, 0.0);
+    pacing.look(2, true);
+    send(&mut pacing, 2, 0.8e6, 0.0);
+    assert_eq!(send(&mut pacing, 2, 1.05e6, 0.02), Found::Full);
+    assert_eq!((pacing.decide(1, false), pacing.rate()), (None, None));
+}
+
+#[test]
 fn a_look_that_others_kept_from_having_so_many_streams_tells_nothing() {
     let mut pacing = looking();
     assert_eq!((send(&mut pacing, 1, 0.575e6, 0.0), pacing.rate()), (Found::Missed, None));
