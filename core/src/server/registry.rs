@@ -1,7 +1,7 @@
 //! The sessions of a server: which half each one runs, and which transfer each half receives.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -17,6 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a session may take to end before another one of the same transfer is refused.
 const PASSING: Duration = Duration::from_secs(4);
+
+/// How often it is seen meanwhile whether it is complete.
+const MOMENT: Duration = Duration::from_millis(50);
 
 /// Running sessions.
 #[derive(Default)]
@@ -52,19 +55,26 @@ impl Registry {
     pub(super) fn supersede(&self, transfer: TransferId, run: Key) -> Result<()> {
         let mut sessions = self.sessions.lock();
         let same = |slot: &Slot| slot.transfer.is_some_and(|(other, _)| other == transfer);
-        for slot in sessions.values_mut().filter(|slot| same(slot)) {
-            let Some(half) = &slot.half else { continue };
-            if slot.transfer == Some((transfer, run)) || half.is_complete() {
-                half.stop().set(Some(Error::new(ErrorKind::ConnectionLost, "the same transfer began again")));
-                slot.superseded = true;
+        let end = Instant::now() + PASSING;
+        loop {
+            for slot in sessions.values_mut().filter(|slot| same(slot) && !slot.superseded) {
+                let Some(half) = &slot.half else { continue };
+                if slot.transfer == Some((transfer, run)) || half.is_complete() {
+                    half.stop().set(Some(Error::new(ErrorKind::ConnectionLost, "the same transfer began again")));
+                    slot.superseded = true;
+                }
             }
+            if !sessions.values().any(same) {
+                return Ok(());
+            }
+            let now = Instant::now();
+            if now >= end {
+                return Err(Error::new(ErrorKind::AlreadyExists, "another process is running this transfer already")
+                    .with_hint("wait for it to end; if its machine is gone, the server notices within 15 s"));
+            }
+            // Whoever heard of a completion may be back before the session itself knows that it is complete.
+            self.changed.wait_until(&mut sessions, end.min(now + MOMENT));
         }
-        let timed_out = self.changed.wait_while_for(&mut sessions, |sessions| sessions.values().any(same), PASSING).timed_out();
-        if timed_out {
-            return Err(Error::new(ErrorKind::AlreadyExists, "another process is running this transfer already")
-                .with_hint("wait for it to end; if its machine is gone, the server notices within 15 s"));
-        }
-        Ok(())
     }
 
     /// Whether another session has taken the transfer of this one over.
