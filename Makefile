@@ -22,8 +22,9 @@ MYPY := $(BIN)/mypy --strict
 install = for after in "sleep 20" "sleep 120" false; do $(BIN)/python -m pip install --quiet $(1) && break || $$after; done
 # In a variable, for a comma would part the words of a call.
 EXTRAS := dev,train
-# Most tests wait for programs most of the time, so two run at once, and those of a file share its servers; these measure times and rates.
-ALONE := $(addprefix tests/test_,path.py explore.py timed.py broker.py first_and_last.py)
+# Most tests wait for programs most of the time, so two files run at once; but not those that measure times and rates, nor those that share the
+# servers of a session, which keep what is left on them.
+ALONE := tests/endpoints tests/filesystem $(addprefix tests/test_,path.py explore.py timed.py broker.py first_and_last.py)
 NEW_ENOUGH := $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 
 .PHONY: build demo endpoints flight-clients nextflow test test-snakemake-older test-long bench bench-full docs fmt lint clean
@@ -84,8 +85,8 @@ demo: build
 
 test: build lint endpoints flight-clients target/nextflow/.built
 	cargo test --locked --workspace --profile $(EDT_TEST_PROFILE)
-	$(BIN)/python -m pytest tests --ignore=tests/long $(ALONE:%=--ignore=%) --durations=40 -n 2 --dist loadfile
-	$(BIN)/python -m pytest $(ALONE) --durations=10
+	$(BIN)/python -m pytest tests --ignore=tests/long $(ALONE:%=--ignore=%) --durations=20 -n 2 --dist loadfile
+	$(BIN)/python -m pytest $(ALONE) --durations=40
 	cd simulator && ../$(BIN)/pytest
 	if $(NEW_ENOUGH); then cd plugins/snakemake && ../../$(BIN)/pytest; fi
 	cd plugins/nextflow && ../../$(BIN)/pytest --ignore=tests/long
