@@ -175,7 +175,7 @@ impl Model {
             loss_before: observation.loss_before,
             // What they lost may be what was sent beyond that.
             bound: if capped { Bound::AtLeast } else { Bound::Exact },
-            // Looks wait for new streams themselves.
+            // In a look each is sent less than it would be, and slow ones have had another interval.
             lack: if found == Found::Full { 0.0 } else { unfound(observation, self.waited(observation.interval)) },
             time: pace::weight(observation.interval),
             cpu_bound: observation.cpu_bound,
