@@ -24,7 +24,7 @@ install = for after in "sleep 20" "sleep 120" false; do $(BIN)/python -m pip ins
 EXTRAS := dev,train
 # Most tests wait for programs most of the time, so two files run at once; but not those that measure times and rates, nor those that share the
 # servers of a session, which keep what is left on them.
-ALONE := tests/endpoints tests/filesystem $(addprefix tests/test_,path.py explore.py timed.py broker.py first_and_last.py)
+ALONE := tests/endpoints tests/filesystem $(addprefix tests/test_,path.py known_path.py rates.py explore.py timed.py broker.py first_and_last.py)
 NEW_ENOUGH := $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 
 .PHONY: build demo endpoints flight-clients nextflow test test-snakemake-older test-long bench bench-full docs fmt lint clean

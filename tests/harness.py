@@ -99,10 +99,10 @@ class Running:
         assert not late.is_set(), f"no end within {timeout} s\n{err}\n{out[-2000:]}"
         return Outcome(code, out, err)
 
-    def kill(self) -> None:
-        """Ends it by SIGKILL."""
+    def kill(self) -> Outcome:
+        """Ends it by SIGKILL; how it ended otherwise, if it was over before."""
         self.process.kill()
-        self.end()
+        return self.end()
 
 
 class Edt:

@@ -31,7 +31,7 @@ POINTS = [pytest.param(seed, id=f"point-{seed}") for seed in range(20)]
 
 def point(seed: int, size: int) -> int:
     """A seeded number of verified bytes at which to interrupt: what is left takes much longer than to interrupt."""
-    return int(random.Random(f"point {seed}").uniform(0, 0.7) * size)
+    return int(random.Random(f"point {seed}").uniform(0, 0.6) * size)
 
 
 def ends(seed: int, server: Server, source: Path, scratch: Path) -> tuple[tuple[str | Path, str | Path], Path, Path]:
@@ -55,11 +55,10 @@ def test_after_sigkill_of_the_client_only_missing_bytes_are_sent(
     arguments, origin, target = ends(seed, server, source, scratch)
     client = edt.start("cp", *SLOW, *arguments)
     killed = client.totals_until(at_least(point(seed, size)))
-    client.kill()
+    assert client.kill().code != 0, "it was over before it was killed"
     assert_no_wrong_file(origin, target)
     resumed = finish(edt, arguments)
     assert snapshot(target) == snapshot(origin)
-    assert killed["bytes_verified"] < size, "it was over before it was killed"
     assert resumed["bytes_sent"] <= size - killed["bytes_verified"], "verified bytes were sent again"
 
 

@@ -13,23 +13,6 @@ from harness import EDT, MIB, Edt, Server, at_least, contents, fill, mixed_tree,
 from reset_proxy import ResetProxy
 
 
-@pytest.mark.parametrize("direction", ["up", "down"])
-def test_a_rate_limit_is_kept_within_a_tenth(
-    edt: Edt, server: Server, source: Path, scratch: Path, direction: str
-) -> None:
-    rate, size = 20e6, 60_000_000
-    fill(source / "a.bin" if direction == "up" else server.root / "a.bin", size, "rate")
-    ends = (source, server.url()) if direction == "up" else (server.url(), scratch / "back")
-    totals = edt.copy("--limit-rate", "20MB", *ends).totals()
-    assert totals["bytes_done"] / totals["elapsed_s"] == pytest.approx(rate, rel=0.1)
-
-
-def test_a_rate_limit_holds_for_many_small_files(edt: Edt, server: Server, source: Path) -> None:
-    size = mixed_tree(source, "rate", large=MIB, small=1500)
-    totals = edt.copy("--limit-rate", "5MB", source, server.url()).totals()
-    assert size / totals["elapsed_s"] < 5e6 * 1.1
-
-
 def test_every_line_of_json_is_an_event_and_the_last_is_the_report(edt: Edt, server: Server, source: Path) -> None:
     size = mixed_tree(source, "json")
     outcome = edt.copy("--interval", "0.05", "--limit-rate", "20MB", source, server.url("tree/"))

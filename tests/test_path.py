@@ -146,7 +146,7 @@ def test_edt_copies_a_tree_over_a_path(
 def test_a_session_takes_few_round_trips(
     task: str, round_trips: int, emulated_path: Start, edt: Edt, scratch: Path
 ) -> None:
-    rtt_s = 0.3
+    rtt_s = 0.6
     path = emulated_path("cloudlab", rtt=f"{rtt_s}s")
     fill(scratch / "served" / "there.bin", 10_000, "there")
     fill(scratch / "here.bin", 10_000, "here")

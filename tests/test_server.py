@@ -126,7 +126,7 @@ def test_a_full_server_turns_the_next_client_away_and_says_why(
 ) -> None:
     server = serve(None, "--max-sessions", "1")
     fill(source / "a.bin", 4 * MIB, "a")
-    first = edt.start("cp", "--json", "--limit-rate", "500kB", source, server.url("tree/"))
+    first = edt.start("cp", "--json", "--limit-rate", "300kB", source, server.url("tree/"))
     first.totals_until(at_least(1))
     url = server.url("tree/").replace("edt://", f"{scheme}://")
     # Looking waits some seconds for a place.

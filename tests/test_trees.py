@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import MIB, STAGING, Edt, Server, contents, fill, mixed_tree, snapshot
+from harness import MIB, STAGING, Edt, Server, contents, fill, mixed_tree, snapshot, wait_until
 
 
 def furnish(root: Path) -> None:
@@ -42,7 +42,8 @@ def test_a_tree_arrives_as_it_was_and_comes_back_as_it_was(
     assert snapshot(server.root / "tree") == snapshot(source)
     edt.copy(server.url("tree/"), scratch / "back")
     assert snapshot(scratch / "back") == snapshot(source)
-    assert not (server.root / STAGING).exists() and not (scratch / "back" / STAGING).exists()
+    wait_until(lambda: not (server.root / STAGING).exists(), "the end of what was staged")
+    assert not (scratch / "back" / STAGING).exists()
 
 
 def test_a_tree_is_copied_between_two_local_directories(edt: Edt, source: Path, scratch: Path) -> None:

@@ -119,7 +119,8 @@ class Client(Edt):
         self.temporary = home / "tmp"
         self.temporary.mkdir(exist_ok=True)
         inherited = {name: value for name, value in self.environment.items() if not is_foreign(name)}
-        own = {name: self.environment[name] for name in ("EDT_TOKEN", "EDT_CONFIG_DIR", "EDT_DATA_DIR")}
+        names = ("EDT_TOKEN", "EDT_CONFIG_DIR", "EDT_DATA_DIR", "EDT_BROKER_DIR")
+        own = {name: self.environment[name] for name in names}
         places = {"HOME": str(self.home), "XDG_STATE_HOME": str(home / "state"), "TMPDIR": str(self.temporary)}
         self.environment = {**inherited, **own, **places}
         self.transfers = home / "state" / "edt" / "transfers"

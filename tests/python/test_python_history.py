@@ -142,7 +142,10 @@ def test_a_process_that_was_forked_off_during_a_transfer_leaves_the_history_alon
     source = tmp_path / "source"
     source.write_bytes(bytes(4_000_000))
     transfer = edt.Transfer(source, tmp_path / "target", limit_rate=1e6).start()
-    time.sleep(1)
+    limit = time.monotonic() + 3
+    while history.transfers().num_rows == 0:
+        assert time.monotonic() < limit, "the transfer keeps no record"
+        time.sleep(0.01)
     child = os.fork()
     if child == 0:
         try:

@@ -151,7 +151,7 @@ def test_an_interval_counts_the_writers_of_its_own_decision_alone(tree: Path, tm
     alternating = Alternating(12, 3)
     # Little buffer and slow writers: frames always wait for them. The guard lets a stage shrink to a quarter at a time,
     # and overrules after the third interval that does harm.
-    with edt.serve(tmp_path / "slow", worker_rate="1MB", buffer="8MiB") as server:
+    with edt.serve(tmp_path / "slow", worker_rate="2MB", buffer="8MiB") as server:
         edt.copy(tree, server.url, optimizer=alternating, interval=0.5, fsync="none")
     assert (tmp_path / "slow" / "19").read_bytes() == (tree / "19").read_bytes()
     few = [writers for decided, writers in alternating.writers if decided == 3][:2]
@@ -199,9 +199,12 @@ def test_streams_are_sent_no_faster_than_a_decision_says(
     assert here.read_bytes() == there.read_bytes() == content
     assert {observation.applied.pacing for observation in paced.observations} == {2_000_000}
     assert report.decisions[0].decision.pacing == 2_000_000
-    rates = [observation.throughput.network for observation in paced.observations]
+    rates = [
+        (observation.throughput.network, observation.interval.total_seconds()) for observation in paced.observations
+    ]
     assert len(rates) >= 3
-    assert max(rates[1:]) < 5_500_000, rates
+    # One interval may have what a thread that woke late counts of the one before it.
+    assert sum(rate * time for rate, time in rates[1:]) / sum(time for _, time in rates[1:]) < 5_000_000, rates
 
 
 def test_an_exception_ends_the_tuning_and_not_the_data(tree: Path, target: Path) -> None:
