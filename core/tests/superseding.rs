@@ -72,7 +72,18 @@ fn only_a_session_that_is_not_complete_keeps_another_run_of_its_transfer_out() {
     assert!(matches!(next(&again), Message::Have(_)));
     assert!(began.elapsed() < Duration::from_secs(3));
 
-    drop((running, kept_out, again));
+    // One that has said goodbye leaves nothing of its transfer, however soon the next one comes.
+    again.control.sender.send(&Message::Finish(true)).unwrap();
+    assert!(matches!(next(&again), Message::Complete(_)));
+    let left = place.path().join(".edt").join(TransferId([7; 16]).key()).join("0");
+    std::fs::create_dir_all(left.parent().unwrap()).unwrap();
+    std::fs::write(&left, "a part").unwrap();
+    again.control.sender.send(&Message::Goodbye).unwrap();
+    let last = begin(&target, 4);
+    assert!(matches!(next(&last), Message::Have(_)));
+    assert!(!left.exists());
+
+    drop((running, kept_out, again, last));
     handle.shutdown();
     serving.join().unwrap().unwrap();
 }

@@ -155,11 +155,13 @@ impl Shared {
     }
 
     /// The caller closes a complete session, and says goodbye if it has heard everything. One that is gone without a sign may come back in
-    /// another session.
+    /// another session; what it has said before counts also then.
     fn await_goodbye(&self, session: &ControlSession, half: &Half) {
-        while !self.ending.is_set() && !self.registry.is_superseded(session.session) {
+        loop {
+            let is_over = self.ending.is_set() || self.registry.is_superseded(session.session);
             match session.control.receiver.recv_timeout(Duration::from_millis(100)) {
                 Ok(Message::Goodbye) => half.goodbye(),
+                Err(RecvTimeoutError::Timeout) if is_over => return,
                 Err(RecvTimeoutError::Disconnected) => return,
                 _ => {}
             }

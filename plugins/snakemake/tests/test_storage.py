@@ -153,7 +153,7 @@ def _noted(questions: Questions, calls: list[str], real: Callable[..., Any], pla
 def test_a_session_with_a_server_is_kept_for_a_while_only(
     provider: StorageProvider, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("snakemake_storage_plugin_edt.questions._KEPT", 0.2)
+    monkeypatch.setattr("snakemake_storage_plugin_edt.questions._KEPT", 2.0)
     (server.root / "f").write_text("x")
     before = len(established(server))
     assert object_at(provider, server, "f").exists() and not object_at(provider, server, "g").exists()

@@ -12,6 +12,9 @@ use crate::protocol::handshake::{SessionId, SessionKey};
 /// How long a stream waits for the proof of its session's caller, which it may have overtaken.
 const OVERTAKING: Duration = Duration::from_secs(2);
 
+/// How long a caller waits for the place of another one, which may have ended already but for what its server still does.
+const LEAVING: Duration = Duration::from_millis(500);
+
 /// Sessions that are open, and those whose callers were welcomed and have still to prove themselves.
 pub(super) struct Sessions {
     state: Mutex<State>,
@@ -50,6 +53,7 @@ impl Sessions {
     /// Ends a session: no stream can join it any more.
     pub(super) fn forget(&self, session: SessionId) {
         self.state.lock().open.remove(&session);
+        self.changed.notify_all();
     }
 
     /// The key of a session. One that is expected is waited for, for a moment that ends at `deadline` at the latest; one that is unknown
@@ -85,10 +89,12 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// Opens the session, if there is room for one more.
+    /// Opens the session, if there is room for one more, or will be within a moment.
     pub(super) fn open(&self, key: SessionKey) -> Result<()> {
         let mut state = self.sessions.state.lock();
-        if state.open.len() >= self.sessions.most {
+        let is_full = |state: &mut State| state.open.len() >= self.sessions.most;
+        self.sessions.changed.wait_while_for(&mut state, is_full, LEAVING);
+        if is_full(&mut state) {
             return Err(Error::new(ErrorKind::Throttled, "could not begin a session")
                 .with_cause(format!("the server already has {} sessions, as many as it takes", state.open.len()))
                 .with_hint("try again when others have finished, or raise the server's limit of sessions"));
@@ -118,5 +124,25 @@ impl Drop for Live {
         if let Some(entry) = self.sessions.state.lock().open.get_mut(&self.session) {
             entry.live -= 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_gets_a_place_that_becomes_free_within_a_moment_and_no_other() {
+        let sessions = Arc::new(Sessions::new(1, 1));
+        let key = || SessionKey::of_a_test();
+        let [first, second, third] = [1, 2, 3].map(|number| sessions.expect(SessionId([number; 16])));
+        first.open(key()).unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| second.open(key()));
+            std::thread::sleep(LEAVING / 10);
+            sessions.forget(first.session);
+            waiting.join().unwrap().unwrap();
+        });
+        assert_eq!(third.open(key()).unwrap_err().kind(), ErrorKind::Throttled);
     }
 }

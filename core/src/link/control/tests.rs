@@ -5,6 +5,8 @@ use crate::auth::identity::Identity;
 use crate::link::tls::{self, Verifier};
 
 const QUICK: Liveness = Liveness { ping: Duration::from_millis(20), silence: Duration::from_millis(300) };
+/// Of pairs that are not to be lost, also where a thread wakes late.
+const PATIENT: Liveness = Liveness { silence: Duration::from_secs(1), ..QUICK };
 
 fn sockets() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -22,7 +24,7 @@ fn plain(socket: TcpStream) -> Connection {
 
 fn plain_pair() -> (Control, Control) {
     let (client, server) = sockets();
-    (open(plain(client), "server", QUICK).unwrap(), open(plain(server), "client", QUICK).unwrap())
+    (open(plain(client), "server", PATIENT).unwrap(), open(plain(server), "client", PATIENT).unwrap())
 }
 
 fn tls_pair() -> (Control, Control) {
@@ -33,7 +35,7 @@ fn tls_pair() -> (Control, Control) {
     let serving = thread::spawn(move || Connection::tls_server(Arc::new(server), soon(), config).unwrap());
     let config = tls::client_config(Verifier::new(Some(identity.fingerprint().to_owned()))).unwrap();
     let client = Connection::tls_client(Arc::new(client), soon(), config, tls::server_name("localhost")).unwrap();
-    (open(client, "server", QUICK).unwrap(), open(serving.join().unwrap(), "client", QUICK).unwrap())
+    (open(client, "server", PATIENT).unwrap(), open(serving.join().unwrap(), "client", PATIENT).unwrap())
 }
 
 fn message(number: u32) -> Message {
@@ -55,7 +57,7 @@ fn floods_in_both_directions_at_once_arrive_in_order() {
 #[test]
 fn a_quiet_channel_stays_alive_by_pings_that_nobody_sees() {
     for (left, right) in [plain_pair(), tls_pair()] {
-        assert_eq!(left.receiver.recv_timeout(3 * QUICK.silence), Err(RecvTimeoutError::Timeout));
+        assert_eq!(left.receiver.recv_timeout(2 * PATIENT.silence), Err(RecvTimeoutError::Timeout));
         left.sender.send(&message(1)).unwrap();
         assert_eq!(right.receiver.recv().unwrap(), message(1));
         assert!(left.sender.failure().is_none() && right.sender.failure().is_none());

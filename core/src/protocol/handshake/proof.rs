@@ -81,6 +81,11 @@ impl Proofs {
 }
 
 impl SessionKey {
+    #[cfg(test)]
+    pub(crate) fn of_a_test() -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, &[1]))
+    }
+
     pub(super) fn sign(&self, message: &[u8]) -> [u8; 32] {
         sign(&self.0, message)
     }

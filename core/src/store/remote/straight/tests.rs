@@ -74,7 +74,7 @@ fn content_comes_straight_and_its_connection_serves_the_next_request_until_it_is
             assert_eq!(connections.load(Ordering::SeqCst), expected);
             connection = used.filter(Connection::lasts);
             // What became of the connection meanwhile is known once the server has had its time.
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            tokio::time::sleep(Duration::from_millis(250)).await;
         }
     });
 }
