@@ -31,7 +31,7 @@ SHORT = Options(episodes=16, most_episodes=16 * 6, seed=3)
 @pytest.fixture(scope="module")
 def agent() -> Trained:
     """An agent for ten streams, trained as by default."""
-    return train("edt", PATH, Options(seed=2, most_seconds=90))
+    return train("edt", PATH, Options(seed=2, most_episodes=8000))
 
 
 def test_an_agent_reaches_nine_tenths_of_the_best_reward(agent: Trained) -> None:
