@@ -68,8 +68,10 @@ def listens(pid: int, port: int) -> bool:
 def free_port() -> int:
     """A port that nobody uses at this moment, below those that the system gives to whoever asks for any."""
     any_from = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    # Where the system gives all of them to anybody there are none below.
+    any_from = any_from if any_from > 4096 else 32_768
     while True:
-        port = random.SystemRandom().randrange(any_from // 2, any_from)
+        port = random.SystemRandom().randrange(max(1024, any_from // 2), any_from)
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port

@@ -100,7 +100,7 @@ class Running:
         return Outcome(code, out, err)
 
     def kill(self) -> Outcome:
-        """Ends it by SIGKILL; how it ended otherwise, if it was over before."""
+        """Ends it by SIGKILL, unless it was over before; returns how it ended."""
         self.process.kill()
         return self.end()
 

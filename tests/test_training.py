@@ -30,7 +30,7 @@ SHORT = Options(episodes=16, most_episodes=16 * 6, seed=3)
 
 @pytest.fixture(scope="module")
 def agent() -> Trained:
-    """An agent for ten streams, trained as by default."""
+    """An agent for ten streams, trained for few episodes."""
     return train("edt", PATH, Options(seed=2, most_episodes=8000))
 
 

@@ -21,7 +21,7 @@ fn what_may_not_be_done_twice_is_done_once_a_full_server_has_room() {
     let busy = other(&world);
     let files = world.files(FilesOptions::default());
     let leaving = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(300));
+        std::thread::sleep(Duration::from_millis(400));
         drop(busy);
     });
     files.write(&name("a"), b"alpha", Overwrite::Never).unwrap();

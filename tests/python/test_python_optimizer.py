@@ -147,7 +147,7 @@ def test_it_sees_the_round_trip_time_of_a_network(tree: Path, served: tuple[edt.
 def test_an_interval_counts_the_writers_of_its_own_decision_alone(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "slow").mkdir()
     make_long(tree)
-    (tree / "long").write_bytes(os.urandom(60_000_000))
+    (tree / "long").write_bytes(os.urandom(120_000_000))
     alternating = Alternating(12, 3)
     # Little buffer and slow writers: frames always wait for them. The guard lets a stage shrink to a quarter at a time,
     # and overrules after the third interval that does harm.

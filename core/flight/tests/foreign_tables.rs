@@ -43,7 +43,7 @@ fn parquet(path: &Path) -> Vec<RecordBatch> {
 fn a_table_of_many_endpoints_becomes_one_file_in_order() {
     let place = tempfile::tempdir().unwrap();
     let service = open().with("t", table(40));
-    // No table is answered before a second one is asked for.
+    // No endpoint is answered before a second one is asked for.
     service.tables.together.store(2, Ordering::SeqCst);
     let path = place.path().join("new/t.parquet");
     let report = copy(&service.url("t"), &path).unwrap();

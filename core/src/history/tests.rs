@@ -154,7 +154,7 @@ fn many_transfers_are_written_at_once() {
     let history = History::open_at(&path).unwrap();
     // A transfer does not wait for ever until its end is written.
     let late = Instant::now() + Duration::from_secs(20);
-    while column(&history, Table::Transfers, "outcome").contains(&text("unfinished")) && Instant::now() < late {
+    while column(&history, Table::Transfers, "outcome") != vec![text("complete"); 40] && Instant::now() < late {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(column(&history, Table::Transfers, "outcome"), vec![text("complete"); 40]);

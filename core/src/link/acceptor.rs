@@ -135,7 +135,7 @@ impl Acceptor {
         let allowed = encrypted || self.admission.plain == Plain::Anywhere || socket::is_loopback(peer.ip());
         let (role, preamble) = connection.read_role().map_err(lost)?;
         match role {
-            Role::Control if allowed => self.control(connection, peer),
+            Role::Control if allowed => self.control(connection, peer, deadline),
             Role::Control => Err(refuse_plain(connection, peer)),
             Role::Stream if allowed => self.stream(connection, preamble, peer, deadline),
             Role::Stream => Err(plain_refused(peer)),
@@ -147,7 +147,7 @@ impl Acceptor {
         self.sessions.forget(session);
     }
 
-    fn control(&self, mut connection: Connection, peer: SocketAddr) -> Result<Accepted> {
+    fn control(&self, mut connection: Connection, peer: SocketAddr, deadline: Instant) -> Result<Accepted> {
         let lost = |cause: io::Error| broken(&peer, &cause);
         let session = SessionId(secret::random()?);
         let hello = connection.read_message().map_err(lost)?;
@@ -166,7 +166,7 @@ impl Acceptor {
             Ok(established) => established,
             Err(refusal) => return Err(self.fail(connection, refusal, peer.ip())),
         };
-        if let Err(full) = expected.open(established.session_key) {
+        if let Err(full) = expected.open(established.session_key, deadline) {
             return Err(turn_away(connection, Refusal::unaccepted(full)));
         }
         let opened = control::open(connection, &peer.to_string(), Liveness::default()).inspect_err(|_| self.forget(session));

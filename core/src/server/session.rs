@@ -1,7 +1,7 @@
 //! One session of a server: requests about files, then at most one transfer.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::RecvTimeoutError;
 use minicbor::bytes::ByteVec;
@@ -35,11 +35,31 @@ const TURN: Duration = Duration::from_millis(200);
 /// Bytes that a caller may have made up: whatever sums of them are formed, they do not overflow.
 const MOST_MADE_UP: u64 = 1 << 63;
 
+/// How long a complete session waits for what its caller says before it looks whether it is to end, and once more then.
+const MOMENT: Duration = Duration::from_millis(100);
+
 /// Tells a caller why it is not served.
 pub(super) fn refuse(control: &Control, error: &Error) -> Result<()> {
     control.sender.send(&Message::Fail(error.into()))?;
     control.sender.close();
     Err(error.clone())
+}
+
+/// Waits until the caller says goodbye; `false` if it is gone without one, or has not said it a moment after the session `is_over`.
+fn says_goodbye(messages: &crossbeam_channel::Receiver<Message>, is_over: impl Fn() -> bool) -> bool {
+    let mut end = None;
+    loop {
+        if end.is_none() && is_over() {
+            end = Some(Instant::now() + MOMENT);
+        }
+        match messages.recv_deadline(end.unwrap_or_else(|| Instant::now() + MOMENT)) {
+            Ok(Message::Goodbye) => return true,
+            Err(RecvTimeoutError::Disconnected) => return false,
+            // A caller that goes on talking gets no longer.
+            _ if end.is_some_and(|end| end <= Instant::now()) => return false,
+            _ => {}
+        }
+    }
 }
 
 /// Adds what a caller chose for the transfer that it will begin.
@@ -155,16 +175,11 @@ impl Shared {
     }
 
     /// The caller closes a complete session, and says goodbye if it has heard everything. One that is gone without a sign may come back in
-    /// another session; what it has said before counts also then.
+    /// another session.
     fn await_goodbye(&self, session: &ControlSession, half: &Half) {
-        loop {
-            let is_over = self.ending.is_set() || self.registry.is_superseded(session.session);
-            match session.control.receiver.recv_timeout(Duration::from_millis(100)) {
-                Ok(Message::Goodbye) => half.goodbye(),
-                Err(RecvTimeoutError::Timeout) if is_over => return,
-                Err(RecvTimeoutError::Disconnected) => return,
-                _ => {}
-            }
+        let is_over = || self.ending.is_set() || self.registry.is_superseded(session.session);
+        if says_goodbye(&session.control.receiver, is_over) {
+            half.goodbye();
         }
     }
 
@@ -229,5 +244,27 @@ impl Shared {
         };
         let store = Arc::new(LocalStore::confined(&self.options.root, symlinks)?);
         Ok(open::throttled(store, self.options.worker_rate))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_caller_said_before_its_session_was_over_is_heard_and_nothing_is_waited_for_then() {
+        let (caller, messages) = crossbeam_channel::bounded(2);
+        let over = || true;
+        caller.send(Message::Finish(true)).unwrap();
+        caller.send(Message::Goodbye).unwrap();
+        assert!(says_goodbye(&messages, over));
+        let began = Instant::now();
+        assert!(!says_goodbye(&messages, over) && began.elapsed() >= MOMENT);
+        std::thread::scope(|scope| {
+            let talking = scope.spawn(move || while caller.send(Message::Finish(true)).is_ok() {});
+            assert!(!says_goodbye(&messages, over));
+            drop(messages);
+            talking.join().unwrap();
+        });
     }
 }

@@ -12,8 +12,8 @@ use crate::protocol::handshake::{SessionId, SessionKey};
 /// How long a stream waits for the proof of its session's caller, which it may have overtaken.
 const OVERTAKING: Duration = Duration::from_secs(2);
 
-/// How long a caller waits for the place of another one, which may have ended already but for what its server still does.
-const LEAVING: Duration = Duration::from_millis(500);
+/// How long a caller waits for a place at a full server: a session that its caller has left may not be over yet.
+const LEAVING: Duration = Duration::from_millis(200);
 
 /// Sessions that are open, and those whose callers were welcomed and have still to prove themselves.
 pub(super) struct Sessions {
@@ -89,11 +89,11 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// Opens the session, if there is room for one more, or will be within a moment.
-    pub(super) fn open(&self, key: SessionKey) -> Result<()> {
+    /// Opens the session, if there is room for one more, or will be within a moment that ends at `deadline` at the latest.
+    pub(super) fn open(&self, key: SessionKey, deadline: Instant) -> Result<()> {
         let mut state = self.sessions.state.lock();
         let is_full = |state: &mut State| state.open.len() >= self.sessions.most;
-        self.sessions.changed.wait_while_for(&mut state, is_full, LEAVING);
+        self.sessions.changed.wait_while_until(&mut state, is_full, deadline.min(Instant::now() + LEAVING));
         if is_full(&mut state) {
             return Err(Error::new(ErrorKind::Throttled, "could not begin a session")
                 .with_cause(format!("the server already has {} sessions, as many as it takes", state.open.len()))
@@ -134,15 +134,15 @@ mod tests {
     #[test]
     fn a_caller_gets_a_place_that_becomes_free_within_a_moment_and_no_other() {
         let sessions = Arc::new(Sessions::new(1, 1));
-        let key = || SessionKey::of_a_test();
+        let open = |expected: &Expected| expected.open(SessionKey::of_a_test(), Instant::now() + OVERTAKING);
         let [first, second, third] = [1, 2, 3].map(|number| sessions.expect(SessionId([number; 16])));
-        first.open(key()).unwrap();
+        open(&first).unwrap();
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| second.open(key()));
+            let waiting = scope.spawn(|| open(&second));
             std::thread::sleep(LEAVING / 10);
             sessions.forget(first.session);
             waiting.join().unwrap().unwrap();
         });
-        assert_eq!(third.open(key()).unwrap_err().kind(), ErrorKind::Throttled);
+        assert_eq!(open(&third).unwrap_err().kind(), ErrorKind::Throttled);
     }
 }
