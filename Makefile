@@ -25,6 +25,10 @@ EXTRAS := dev,train
 # Most tests wait for programs most of the time, so two files run at once; but not those that measure times and rates, nor those that share the
 # servers of a session, which keep what is left on them.
 ALONE := tests/endpoints tests/filesystem $(addprefix tests/test_,path.py known_path.py rates.py explore.py timed.py broker.py first_and_last.py)
+# They run real programs at real speed, beside whatever else a machine does: one that fails is run once more, and named at the end. It is a fault all
+# the same, of the test or of edt: `make test AGAIN=0` accepts none.
+AGAIN ?= 1
+PYTEST := pytest --reruns $(AGAIN) -rR
 NEW_ENOUGH := $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 
 .PHONY: build demo endpoints flight-clients nextflow test test-snakemake-older test-long bench bench-full docs fmt lint clean
@@ -85,11 +89,11 @@ demo: build
 
 test: build lint endpoints flight-clients target/nextflow/.built
 	cargo test --locked --workspace --profile $(EDT_TEST_PROFILE)
-	$(BIN)/python -m pytest tests --ignore=tests/long $(ALONE:%=--ignore=%) --durations=20 -n 2 --dist loadfile
-	$(BIN)/python -m pytest $(ALONE) --durations=40
+	$(BIN)/python -m $(PYTEST) tests --ignore=tests/long $(ALONE:%=--ignore=%) --durations=20 -n 2 --dist loadfile
+	$(BIN)/python -m $(PYTEST) $(ALONE) --durations=40
 	cd simulator && ../$(BIN)/pytest
-	if $(NEW_ENOUGH); then cd plugins/snakemake && ../../$(BIN)/pytest; fi
-	cd plugins/nextflow && ../../$(BIN)/pytest --ignore=tests/long
+	if $(NEW_ENOUGH); then cd plugins/snakemake && ../../$(BIN)/$(PYTEST); fi
+	cd plugins/nextflow && ../../$(BIN)/$(PYTEST) --ignore=tests/long
 
 # The plugin with the oldest Snakemake that it is tested with.
 test-snakemake-older: build endpoints
