@@ -50,6 +50,10 @@ const MOST_UNFOUND: f64 = 0.5;
 /// The same from which on they are slow to find their rate.
 const SLOW: f64 = 0.45;
 
+/// How many times the shortest round trip time, and how much more, a queue makes of it.
+const QUEUED: f64 = 1.2;
+const JITTER: Duration = Duration::from_millis(2);
+
 /// Intervals in a row in which storage has to limit before it gets workers of its own.
 const STRAINED: u32 = 2;
 
@@ -120,8 +124,8 @@ impl Model {
         self.trip = observation.rtt.into_iter().chain(self.trip).min();
         let time = pace::weight(observation.interval);
         let ran = observation.applied.concurrency.network;
-        let found =
-            self.pacing.observe(&Sent { streams: ran, rate, loss: observation.loss, pacing: observation.applied.pacing, time });
+        let (loss, pacing) = (observation.loss, observation.applied.pacing);
+        let found = self.pacing.observe(&Sent { streams: ran, rate, loss, pacing, time, queued: self.is_queued(observation) });
         match found {
             Found::Usual | Found::OwnRate | Found::Full => {}
             Found::Calm => self.network.lose_no_more(),
@@ -159,6 +163,12 @@ impl Model {
             }
             Some(trial) => self.answer(PerStage::all(ran), policy, format!("{} ({ran} until then: {trial})", next.reason)),
         }
+    }
+
+    /// Whether the round trip time is so much longer than it was at least that a queue is why.
+    fn is_queued(&self, observation: &Observation) -> bool {
+        let (least, now) = (self.trip.unwrap_or_default(), observation.rtt.unwrap_or_default());
+        now > least.mul_f64(QUEUED) + JITTER
     }
 
     /// What an interval says of the streams, where pacing has found this.

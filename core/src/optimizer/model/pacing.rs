@@ -6,10 +6,12 @@
 
 use super::seen::Paced;
 use super::stage::{LOSSY, MUCH};
+use rates::{Rates, TELLING};
 pub(super) use sent::{Found, Sent};
 use sent::{Look, Slower, State};
 
 mod look;
+mod rates;
 mod sent;
 #[cfg(test)]
 mod tests;
@@ -22,7 +24,7 @@ const KEPT: f64 = 0.9;
 /// How often a trial in which some was lost is repeated with what got through: while queues fill, more seems to than does.
 const REPEATED: u8 = 2;
 
-/// The lost share from which on what was lost without pacing says nothing with it, and up to which hardly anything is lost.
+/// The lost share up to which hardly anything is lost.
 const OTHER: f64 = 0.02;
 
 /// The part of their pacing from which on streams are held back by it.
@@ -34,15 +36,6 @@ const MEAN: f64 = 0.25;
 /// What they go down by where they still lose, and how many times in a row before it is seen anew whether pacing is what they lack.
 const LOWER: f64 = 0.97;
 const LOWERED: u32 = 3;
-
-/// Growth of the streams that tells whether each has a rate of its own, and the most that each loses with it then, as a power of the growth: all
-/// of it is lost where they share one rate. Where next to nothing is lost they may carry a little less, as by noise.
-const TELLING: f64 = 1.2;
-const SHARED: f64 = 0.4;
-const SHARED_LOSSLESS: f64 = 0.55;
-
-/// Growth that tells that they share one also where rates of their own may just have filled the path, and that proves that they do not.
-const SURE: f64 = 1.5;
 
 /// By how much each of the streams that are left carries more than in the interval before, as long as they still become faster.
 const GROWN: f64 = 1.05;
@@ -69,13 +62,10 @@ pub(super) struct Pacing {
     /// What was sent in the last interval, and in the one before it.
     last: Sent,
     before: Sent,
-    /// The fewest streams that had this rate, and the most that carried as much each; whether more of them carried as much each, or fewer no more, and many more, or fewer; whether more
-    /// of them did not.
-    fewest: u16,
-    most: u16,
-    own: bool,
-    proven: bool,
-    shared: bool,
+    /// Whether each has a rate of its own.
+    rates: Rates,
+    /// Whether the rate is what the streams before a look carried, and it is still to be seen whether more of them carry as much each.
+    guessed: bool,
     /// What was before fewer streams are sent faster, until it is known what these carry.
     slower: Option<Slower>,
     /// The rate that was right for a single stream, until it is seen whether that is worth more without.
@@ -99,11 +89,8 @@ impl Default for Pacing {
             state: State::Free,
             last: Sent::default(),
             before: Sent::default(),
-            fewest: 0,
-            most: 0,
-            own: false,
-            proven: false,
-            shared: false,
+            rates: Rates::default(),
+            guessed: false,
             slower: None,
             alone: None,
             wait: 0.0,
@@ -133,7 +120,8 @@ impl Pacing {
     pub(super) fn told(&self) -> Paced {
         match self.last.pacing {
             None => Paced::No,
-            Some(_) if self.own => Paced::Told,
+            Some(rate) if self.rates.own && self.last.queued && !self.is_held_back(rate as f64) => Paced::Full,
+            Some(_) if self.rates.own => Paced::Told,
             Some(_) => Paced::Untold,
         }
     }
@@ -175,8 +163,8 @@ impl Pacing {
 
     /// Nothing is known of a rate but that so many streams have it.
     fn begin_anew(&mut self) {
-        (self.fewest, self.most) = (self.last.streams, self.last.streams);
-        (self.own, self.proven, self.shared, self.slower, self.alone) = (false, false, false, None, None);
+        self.rates = Rates::of(self.last.streams);
+        (self.guessed, self.slower, self.alone) = (false, None, None);
     }
 
     fn tried(&mut self, rate: f64, lost: f64, more: u8, before: Option<f64>) -> Found {
@@ -184,6 +172,10 @@ impl Pacing {
         let right = less && self.last.each() >= KEPT * rate;
         let slower = if right { self.last.lost() > OTHER } else { self.last.lost() > LOSSY && self.last.each() < SLOWER * rate };
         let right = right.then_some(rate).or(before);
+        if more > 0 && right.is_none() && !slower && self.fades() {
+            self.state = State::Trying { rate, lost, more: more - 1, right };
+            return Found::Nothing;
+        }
         if more > 0 && slower {
             // An interval in which hardly anything was sent is no measure.
             let rate = (SLOWER * self.last.each()).clamp(LEFT * rate, SLOWER * rate);
@@ -200,7 +192,12 @@ impl Pacing {
         self.alone = (self.last.streams == 1 && more == REPEATED && self.wait <= 0.0).then_some(rate);
         // A little more than what was carried while much was lost may get through.
         (self.quiet, self.gap, self.step, self.lowered) = (self.last.time, 0.0, STEP.0, 0);
-        if lost > OTHER { Found::Calm } else { Found::Usual }
+        Found::Calm
+    }
+
+    /// Whether ever less is lost, but still much: what was lost before is sent again, and counts when it is.
+    fn fades(&self) -> bool {
+        self.last.lost() > MUCH && self.last.lost() < KEPT * self.before.lost()
     }
 
     /// What was tried was in vain, and is not tried again soon.
@@ -220,22 +217,11 @@ impl Pacing {
 
     fn paced(&mut self, rate: f64) -> Found {
         let sent = self.last;
-        let growth = f64::from(sent.streams) / f64::from(self.fewest.max(1));
-        // Where they share it, so many more lose what they are sent beyond it; how much each carried is known less well.
-        let lossless = sent.loss.is_some_and(|loss| loss <= OTHER);
-        let each = sent.each() > rate * growth.powf(if lossless { -SHARED_LOSSLESS } else { -SHARED });
-        if each {
-            self.most = self.most.max(sent.streams);
+        if self.guessed && self.rates.tell(&sent) && (!self.rates.each(&sent, rate) || sent.lost() > LOSSY) {
+            self.guess(rate);
+            return Found::Usual;
         }
-        self.own |= growth >= TELLING && each && !self.shared;
-        self.proven |= growth >= SURE && each;
-        if growth >= SURE && !each {
-            if !self.proven {
-                // A few more had room beside a rate that was too low: together they carry what is shared.
-                self.fewest = self.fewest.max(self.most);
-            }
-            (self.own, self.shared) = (self.proven, true);
-        }
+        self.rates.learn(&sent, rate);
         let (held, lossy) = (self.is_held_back(rate), sent.lost() > LOSSY);
         let fewer = self.slower.filter(|slower| sent.streams <= slower.fewer);
         if fewer.is_some() && held && lossy && !self.is_steady() {
@@ -245,8 +231,8 @@ impl Pacing {
         let grow = sent.each() > GROWN * self.before.each() && !held && !lossy;
         if let Some(slower) = fewer.filter(|_| !grow) {
             self.slower = None;
-            (self.own, self.proven) = (!held || lossy, !held || lossy);
-            if self.own {
+            (self.rates.own, self.rates.proven) = (!held || lossy, !held || lossy);
+            if self.rates.own {
                 self.state = State::Paced { rate: slower.rate };
                 return Found::OwnRate;
             }
@@ -256,13 +242,23 @@ impl Pacing {
         Found::Usual
     }
 
+    /// The rate was a guess, and is not what each of more streams carries: that is taken instead where they lose what is sent beyond it.
+    fn guess(&mut self, rate: f64) {
+        let each = self.last.each().clamp(LEFT * rate, rate);
+        self.state = if self.last.lost() > LOSSY { State::Paced { rate: each } } else { State::Free };
+        self.guessed = false;
+        if !self.rates.own {
+            self.rates = Rates::of(self.last.streams);
+        }
+    }
+
     /// Goes down where some is lost still, and knows for how long nothing is.
     fn settle(&mut self, rate: f64) {
         let (sent, held) = (self.last, self.is_held_back(rate));
         // New streams lose some, and those before them did not.
         let lossy = sent.lost() > LOSSY && (self.is_steady() || self.before.lost() > LOSSY);
         // What a trial has put into the queues is still lost right after it.
-        let lower = lossy && if held { self.quiet > 0.0 } else { self.own };
+        let lower = lossy && if held { self.quiet > 0.0 } else { self.rates.own };
         if lower {
             (self.state, self.quiet) = (State::Paced { rate: LOWER * rate }, 0.0);
         } else if held {
@@ -280,7 +276,7 @@ impl Pacing {
 
     /// Whether it is to be seen anew whether a rate is right, where some is lost.
     fn is_wrong(&self, rate: f64) -> bool {
-        !self.own && !self.is_held_back(rate) || self.lowered >= LOWERED
+        !self.rates.own && !self.is_held_back(rate) || self.lowered >= LOWERED
     }
 
     fn raised(&mut self, rate: f64, from: f64) -> Found {
@@ -301,8 +297,8 @@ impl Pacing {
     pub(super) fn decide(&mut self, next: u16, probing: bool) -> Option<&'static str> {
         // So few are not wanted any more.
         if let Some(slower) = self.slower.take_if(|slower| next > slower.fewer) {
-            (self.state, self.fewest) = (State::Paced { rate: slower.rate }, slower.fewest);
-            self.own |= self.last.streams <= slower.fewer;
+            (self.state, self.rates.fewest) = (State::Paced { rate: slower.rate }, slower.fewest);
+            self.rates.own |= self.last.streams <= slower.fewer;
         }
         if let (State::Paced { .. }, Some(from)) = (self.state, self.alone.take().filter(|_| self.last.streams == 1)) {
             self.state = State::Freeing { from };
@@ -318,7 +314,7 @@ impl Pacing {
                 self.state = State::Raising { rate: self.step * rate, from: rate };
                 Some("seeing whether each gets through faster")
             }
-            State::Paced { rate } if next < self.fewest && !self.own => {
+            State::Paced { rate } if next < self.rates.fewest && !self.rates.own => {
                 self.fewer(rate, next);
                 None
             }
@@ -332,8 +328,8 @@ impl Pacing {
         let sent = self.last;
         let rests = self.is_steady() && self.quiet > 0.0 && sent.lost() <= LOSSY && self.slower.is_none();
         let fewer = sent.streams.div_ceil(FEWER);
-        let all = rate * f64::from(self.fewest) >= CARRIED * sent.rate;
-        (rests && self.shared && !self.own && all && fewer < self.fewest).then_some(fewer)
+        let all = rate * f64::from(self.rates.fewest) >= CARRIED * sent.rate;
+        (rests && self.rates.shared && !self.rates.own && all && fewer < self.rates.fewest).then_some(fewer)
     }
 
     /// Whether nothing was lost for so long that more may get through.
@@ -349,14 +345,15 @@ impl Pacing {
     /// Whether there are to be as many streams, or so few more that a higher rate tells the same, unless each has its own.
     fn is_as_many(&self, next: u16) -> bool {
         let streams = self.last.streams;
-        next == streams || !self.own && next > streams && f64::from(next) < TELLING * f64::from(streams)
+        next == streams || !self.rates.own && next > streams && f64::from(next) < TELLING * f64::from(streams)
     }
 
     /// Each of fewer streams than have had this rate carries more, unless a rate of its own is what it has.
     fn fewer(&mut self, rate: f64, next: u16) {
-        let before = self.slower.unwrap_or(Slower { rate, fewest: self.fewest, fewer: next });
-        let shared = rate * f64::from(self.fewest) / f64::from(next.max(1));
-        (self.state, self.slower, self.fewest) = (State::Paced { rate: shared }, Some(Slower { fewer: next, ..before }), next);
+        let before = self.slower.unwrap_or(Slower { rate, fewest: self.rates.fewest, fewer: next });
+        let shared = rate * f64::from(self.rates.fewest) / f64::from(next.max(1));
+        (self.state, self.slower, self.rates.fewest) =
+            (State::Paced { rate: shared }, Some(Slower { fewer: next, ..before }), next);
     }
 
     /// Whether so much is lost that a trial may be worth it. New streams lose much anyway.

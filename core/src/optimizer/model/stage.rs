@@ -17,13 +17,14 @@ mod tests;
 /// Most that the number of workers grows by in one decision, as the guard has it; most where so much was lost, or by new ones before they found
 /// their rate, that far more of them cost much; most after a change, which may be the room that one of many others left, until there are enough;
 /// and most where workers are paced, for those that are too many lose what they are sent, unless each is known to have a rate of its own and they
-/// are as few as others begin with. Most that it shrinks by, and most that it goes below the fewest that were tried, unless much is lost: too few
+/// are as few as others begin with: then twice or half as many again, up to so many. Most that it shrinks by, and most that it goes below the fewest that were tried, unless much is lost: too few
 /// cost more than too many.
 const BOUND: u16 = 4;
 const LOSSY_BOUND: u16 = 2;
 const CAREFUL_BOUND: f64 = 1.5;
 const PACED_BOUND: f64 = 1.25;
 const FEW: u16 = 8;
+const FEWER: u16 = 4;
 const SHRINKING: u16 = 3;
 const UNTRIED: f64 = 2.0;
 pub(in crate::optimizer) const LOSSY: f64 = 0.01;
@@ -212,7 +213,9 @@ impl Stage {
         if grown && !looked && !matches!(self.news, News::Changed | News::Surprise(Side::Less)) {
             self.losses.joining.joined(self.before, self.ran, lost);
         }
-        self.losses.observe(seen.working, seen.loss, grown || self.joined > 0.0);
+        // Streams that are sent no faster than each gets through lose only where there are too many.
+        let joined = if grown { !matches!(seen.paced, Paced::Told | Paced::Full) } else { self.joined > 0.0 };
+        self.losses.observe(seen.working, seen.loss, joined);
         self.joined = match grown && self.before > 0 {
             true if seen.time < JOINED => JOINED,
             true => 0.0,
@@ -298,7 +301,8 @@ impl Stage {
             Growth::Changed => careful,
             // So few more tell whether they share one rate, and lose less than many if they do.
             Growth::Usual if self.paced == Paced::Untold => careful,
-            Growth::Usual if self.paced == Paced::Told => careful.max(FEW.min(self.ran.saturating_mul(LOSSY_BOUND))),
+            Growth::Usual if self.paced == Paced::Told => careful.max(self.few()),
+            Growth::Usual if self.paced == Paced::Full => self.ran,
             Growth::Usual if lossy || self.lost_before > LOSSY || costly => self.ran.saturating_mul(LOSSY_BOUND),
             // Whether one is enough, a second tells as well as four, and loses less if so.
             Growth::Usual if self.ran == 1 && enough.is_none() => LOSSY_BOUND,
@@ -336,6 +340,12 @@ impl Stage {
             Some(tried) => Next { workers: tried, reason: format!("{reason}; probing {tried} for capacity that grew unseen") },
             None => Next { workers, reason },
         }
+    }
+
+    /// Most paced workers with rates of their own after as few as these: as many as others begin with, in steps that overshoot by little.
+    fn few(&self) -> u16 {
+        let half = whole((CAREFUL_BOUND * f64::from(self.ran)).ceil());
+        FEW.min(half.max(self.ran.saturating_mul(LOSSY_BOUND).min(FEWER)))
     }
 
     fn answer(&self, fit: &Fit, price: &Price, enough: Option<f64>) -> u16 {

@@ -1,8 +1,8 @@
 //! Looks whether there is room for more streams that may make much lost: first all of them are sent only a little faster, together, than those
 //! before them.
 
-use super::Pacing;
 use super::sent::{Found, Look, State};
+use super::{KEPT, Pacing, QUIET, STEP};
 use crate::optimizer::model::stage::LOSSY;
 
 /// What so many more streams may carry together, as a multiple of what was carried; and the part of that growth from which on there is room.
@@ -39,8 +39,19 @@ impl Pacing {
         let carried = if before.streams <= last.streams { last.rate.max(before.rate) } else { last.rate };
         let rate = LOOK * carried / (self.part * f64::from(next.max(1)));
         if rate < from.unwrap_or(f64::INFINITY) {
-            self.state = State::Looking(Look { rate, carried, from, streams: (last.streams, next), again: slow });
+            let most = if before.streams == last.streams { before.each().max(KEPT * last.each()) } else { f64::INFINITY };
+            let each = last.each().min(most);
+            self.state = State::Looking(Look { rate, carried, each, from, streams: (last.streams, next), again: slow });
         }
+    }
+
+    /// More streams join those that there were, none faster than these were: each may have a rate of its own, which its sender would exceed until it
+    /// has found it.
+    fn joined(&mut self, look: Look) {
+        self.state = State::Paced { rate: look.each };
+        self.begin_anew();
+        self.guessed = true;
+        (self.quiet, self.gap, self.step, self.lowered) = (0.0, QUIET.0, STEP.0, 0);
     }
 
     /// What an interval of a look says.
@@ -53,6 +64,9 @@ impl Pacing {
         if sent.rate >= look.enough() && sent.lost() <= LOSSY {
             // They are as new as if they had not been there yet.
             self.last.streams = look.streams.0;
+            if look.from.is_none() {
+                self.joined(look);
+            }
             return Found::Room;
         }
         if sent.lost() > LOSSY || !look.again {

@@ -14,6 +14,8 @@ pub(in super::super) struct Sent {
     pub(in super::super) pacing: Option<u64>,
     /// What the interval counts for where time has to pass, 0 to 1.
     pub(in super::super) time: f64,
+    /// Whether the round trip time is that of a queue.
+    pub(in super::super) queued: bool,
 }
 
 /// What an interval says of the number of streams.
@@ -61,6 +63,8 @@ pub(super) struct Look {
     pub(super) rate: f64,
     /// Those of all before them, and their limit, if they had one.
     pub(super) carried: f64,
+    /// What each of those carried: of two intervals the less, unless it was far less.
+    pub(super) each: f64,
     pub(super) from: Option<f64>,
     /// How many there were, and how many there are to be.
     pub(super) streams: (u16, u16),

@@ -4,7 +4,7 @@ use super::*;
 
 /// Sends so many streams for a second, at the rate that is decided.
 fn send(pacing: &mut Pacing, streams: u16, rate: f64, lost: f64) -> Found {
-    pacing.observe(&Sent { streams, rate, loss: Some(lost), pacing: pacing.rate(), time: 1.0 })
+    pacing.observe(&Sent { streams, rate, loss: Some(lost), pacing: pacing.rate(), time: 1.0, queued: false })
 }
 
 /// A stream that carries 1 MB/s, beside which there is to be another one.
@@ -19,10 +19,37 @@ fn looking() -> Pacing {
 fn more_streams_are_together_sent_a_little_faster_than_those_before_them() {
     let mut pacing = looking();
     assert_eq!(pacing.rate(), Some(575_000));
-    assert_eq!((send(&mut pacing, 2, 1.15e6, 0.0), pacing.rate()), (Found::Room, None));
-    // What new streams lose that are free for the first time is no reason to pace them.
-    send(&mut pacing, 2, 1.5e6, 0.02);
-    assert_eq!((pacing.decide(2, false), pacing.rate()), (None, None));
+    assert_eq!((send(&mut pacing, 2, 1.15e6, 0.0), pacing.rate()), (Found::Room, Some(1_000_000)));
+}
+
+#[test]
+fn where_there_is_room_each_is_sent_as_fast_as_those_before_them_until_it_is_seen_what_each_carries() {
+    for (rate, lost, told, each) in [
+        (2e6, 0.0, Paced::Told, Some(1_000_000)),
+        // They have less than that, and lose the rest.
+        (1.6e6, 0.1, Paced::Untold, Some(800_000)),
+        // All share one rate.
+        (1.2e6, 0.0, Paced::Untold, None),
+    ] {
+        let mut pacing = looking();
+        send(&mut pacing, 2, 1.15e6, 0.0);
+        send(&mut pacing, 2, rate, lost);
+        assert_eq!((pacing.told(), pacing.rate()), (told, each), "{rate} {lost}");
+    }
+    // What they share, as it was shown where they lost, is no rate of each.
+    let mut shared = looking();
+    for (streams, rate, lost) in [(2, 1.15e6, 0.0), (2, 1.2e6, 0.1), (2, 1.2e6, 0.0)] {
+        send(&mut shared, streams, rate, lost);
+    }
+    assert_eq!((shared.told(), shared.rate()), (Paced::Untold, Some(600_000)));
+    // Of two intervals the one that carried less tells more, unless it carried far less.
+    for (before, expected) in [(0.95e6, 950_000), (0.5e6, 900_000)] {
+        let mut pacing = Pacing::default();
+        send(&mut pacing, 1, before, 0.0);
+        send(&mut pacing, 1, 1e6, 0.0);
+        pacing.look(2, false);
+        assert_eq!((send(&mut pacing, 2, 1.15e6, 0.0), pacing.rate()), (Found::Room, Some(expected)));
+    }
 }
 
 #[test]
@@ -35,12 +62,12 @@ fn where_they_carry_no_more_or_lose_some_there_is_no_room() {
 
 #[test]
 fn those_that_are_slow_to_find_their_rate_have_another_interval() {
-    for (rate, found) in [(1.05e6, Found::Full), (1.1e6, Found::Room)] {
+    for (rate, found, then) in [(1.05e6, Found::Full, None), (1.1e6, Found::Room, Some(1_000_000))] {
         let mut pacing = Pacing::default();
         send(&mut pacing, 1, 1e6, 0.0);
         pacing.look(2, true);
         assert_eq!((send(&mut pacing, 2, 0.8e6, 0.0), pacing.rate()), (Found::Nothing, Some(575_000)));
-        assert_eq!((send(&mut pacing, 2, rate, 0.0), pacing.rate()), (found, None));
+        assert_eq!((send(&mut pacing, 2, rate, 0.0), pacing.rate()), (found, then));
     }
 }
 
@@ -73,7 +100,7 @@ fn what_more_streams_carried_is_not_what_fewer_do() {
 fn streams_that_were_paced_are_sent_as_fast_as_before() {
     let paced = || {
         let mut pacing = Pacing::default();
-        pacing.observe(&Sent { streams: 1, rate: 1e6, loss: Some(0.0), pacing: Some(1_000_000), time: 1.0 });
+        pacing.observe(&Sent { streams: 1, rate: 1e6, loss: Some(0.0), pacing: Some(1_000_000), time: 1.0, queued: false });
         pacing.look(2, false);
         assert_eq!(pacing.rate(), Some(575_000));
         pacing
@@ -105,7 +132,7 @@ fn there_is_no_look_where_some_is_lost_anyway_or_a_rate_is_being_tried() {
     assert_eq!(trying.rate(), rate);
     // So few more are sent no faster than they are.
     let mut slow = Pacing::default();
-    slow.observe(&Sent { streams: 10, rate: 10e6, loss: Some(0.0), pacing: Some(1_000_000), time: 1.0 });
+    slow.observe(&Sent { streams: 10, rate: 10e6, loss: Some(0.0), pacing: Some(1_000_000), time: 1.0, queued: false });
     slow.look(11, false);
     assert_eq!(slow.rate(), Some(1_000_000));
 }

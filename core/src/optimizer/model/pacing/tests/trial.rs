@@ -1,0 +1,61 @@
+//! Tests of trials.
+
+use super::*;
+
+#[test]
+fn a_trial_that_was_too_fast_is_repeated_with_what_got_through_and_not_for_ever() {
+    let mut path = Path::new(1e6, 1e9);
+    // Queues took a quarter more than gets through.
+    path.carry(1.25e6, 0.2);
+    assert!(path.pacing.decide(4, false).is_some());
+    assert_eq!(path.send(4, 4), (Found::Nothing, None));
+    assert!(is_just_below(path.each(), 1e6), "{}", path.each());
+    assert_eq!(path.send(4, 4).0, Found::Calm);
+    // Something else than their rate is why they lose.
+    let mut random = Path::new(1e6, 1e9);
+    random.carry(1e6, 0.06);
+    assert!(random.pacing.decide(4, false).is_some());
+    let paced: Vec<Option<u64>> = (0..3)
+        .map(|_| {
+            let each = 0.9 * random.each();
+            random.carry(each, 0.06);
+            random.pacing.rate()
+        })
+        .collect();
+    assert!(paced[0] > paced[1] && paced[1] > Some(690_000) && paced[2].is_none(), "{paced:?}");
+}
+
+#[test]
+fn a_trial_goes_on_while_ever_less_of_what_was_lost_before_is_sent_again() {
+    let mut path = Path::new(1e6, 1e9);
+    path.carry(1.05e6, 0.5);
+    assert!(path.pacing.decide(4, false).is_some());
+    let rate = path.pacing.rate();
+    for (lost, found) in [(0.4, Found::Nothing), (0.3, Found::Nothing), (0.1, Found::Calm)] {
+        assert_eq!((path.carry(1e6, lost), path.pacing.rate()), (found, rate), "{lost}");
+    }
+    // Where it does not become less, it is not for that.
+    path.pacing = Pacing::default();
+    path.carry(1.05e6, 0.5);
+    path.pacing.decide(4, false);
+    assert_eq!((path.carry(1e6, 0.48), path.pacing.rate()), (Found::Nothing, None));
+}
+
+#[test]
+fn a_trial_that_is_right_and_still_loses_much_is_repeated_with_less() {
+    let mut path = Path::new(1e6, 1e9);
+    path.carry(1.2e6, 0.4);
+    assert!(path.pacing.decide(4, false).is_some());
+    assert_eq!(path.carry(1.1e6, 0.1), Found::Nothing);
+    assert!(is_just_below(path.each(), 1.05e6), "{}", path.each());
+    // Where less is no better, what was right is kept.
+    let mut same = path.pacing.clone();
+    let sent = Sent { streams: 4, rate: 4e6, loss: Some(0.3), pacing: same.rate(), time: 1.0, queued: false };
+    for _ in 0..2 {
+        same.observe(&Sent { pacing: same.rate(), ..sent });
+    }
+    assert_eq!(same.rate(), Some(1_140_000));
+    // A little is what a path may lose by itself.
+    assert_eq!(path.carry(1.0e6, 0.015), Found::Calm);
+    assert!(is_just_below(path.each(), 1.05e6), "{}", path.each());
+}
