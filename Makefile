@@ -28,7 +28,7 @@ ALONE := tests/endpoints tests/filesystem $(addprefix tests/test_,path.py known_
 # They run real programs at real speed, beside whatever else a machine does: one that fails is run once more, and named at the end. It is a fault all
 # the same, of the test or of edt: `make test AGAIN=0` accepts none.
 AGAIN ?= 1
-PYTEST := pytest --reruns $(AGAIN) -rR
+PYTEST := pytest --reruns $(AGAIN) -rfER
 NEW_ENOUGH := $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 
 .PHONY: build demo endpoints flight-clients nextflow test test-snakemake-older test-long bench bench-full docs fmt lint clean

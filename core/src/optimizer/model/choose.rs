@@ -141,6 +141,7 @@ mod tests {
     use crate::optimizer::PolicyName;
     use crate::optimizer::model::fit::{Bound, Company, Point, first_noise};
     use crate::optimizer::model::joining::Lost;
+    use crate::optimizer::model::losses::Joined;
 
     const PRICE: Price = Price { k: 1.02, loss_weight: 10.0, limit: 50 };
 
@@ -191,15 +192,15 @@ mod tests {
     fn loss_that_grows_with_streams_makes_them_fewer_and_base_loss_does_not() {
         let (fit, mut base, mut congestion) = (fit(20.0), Losses::default(), Losses::default());
         for n in [4.0, 10.0, 16.0, 24.0, 30.0, 40.0] {
-            base.observe(n, Some(0.01), false);
-            congestion.observe(n, Some(0.3 * (n / 20.0 - 1.0_f64).max(0.0)), false);
+            base.observe(n, Some(0.01), Joined::Long);
+            congestion.observe(n, Some(0.3 * (n / 20.0 - 1.0_f64).max(0.0)), Joined::Long);
         }
         let free = choose(&fit, &Losses::default(), &PRICE, 1, None);
         assert_eq!(choose(&fit, &base, &PRICE, 1, None), free);
         assert!(choose(&fit, &congestion, &PRICE, 1, None) <= free);
         // Even where nearly all that is sent gets lost, fewer streams would not lose less.
         for lost in [0.1, 0.9, 1.0] {
-            (0..20).for_each(|_| base.observe(0.5, Some(lost), false));
+            (0..20).for_each(|_| base.observe(0.5, Some(lost), Joined::Long));
             assert_eq!(choose(&fit, &base, &PRICE, 1, None), free, "{lost}");
         }
     }

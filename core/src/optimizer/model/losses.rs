@@ -47,6 +47,17 @@ pub(super) struct Losses {
     pub(super) joining: Joining,
 }
 
+/// Whether workers have joined others lately.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Joined {
+    /// None has.
+    Long,
+    /// Some have, and lose by that.
+    Free,
+    /// Some have, none sent faster than it gets through: what they lose is for being too many.
+    Paced,
+}
+
 /// The lost share by the load.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LossLaw {
@@ -79,13 +90,15 @@ impl Window {
 
 impl Losses {
     /// Takes the loss of an interval with so many workers, and whether some of them had joined lately; nothing where the system does not tell.
-    pub(super) fn observe(&mut self, workers: f64, loss: Option<f64>, joined: bool) {
+    pub(super) fn observe(&mut self, workers: f64, loss: Option<f64>, joined: Joined) {
         let Some(loss) = loss.filter(|loss| loss.is_finite()).map(|loss| loss.clamp(0.0, 1.0)) else { return };
-        if joined {
-            self.joined.push(workers, loss);
-        } else {
-            self.joining.rested(loss);
-            self.seen.push(workers, loss);
+        match joined {
+            Joined::Long => {
+                self.joining.rested(loss);
+                self.seen.push(workers, loss);
+            }
+            Joined::Paced => self.seen.push(workers, loss),
+            Joined::Free => self.joined.push(workers, loss),
         }
     }
 
@@ -181,7 +194,7 @@ mod tests {
     fn law(seen: &[(f64, f64)]) -> LossLaw {
         let mut losses = Losses::default();
         for &(workers, loss) in seen {
-            losses.observe(workers, Some(loss), false);
+            losses.observe(workers, Some(loss), Joined::Long);
         }
         losses.law(|workers| workers / 10.0)
     }
@@ -230,30 +243,30 @@ mod tests {
     fn what_is_lost_below_a_full_path_while_workers_join_is_the_base_up_to_a_bound() {
         let caused = |joined: f64| {
             let mut losses = Losses::default();
-            (0..3).for_each(|_| losses.observe(4.0, Some(joined), true));
-            (0..5).for_each(|_| losses.observe(10.0, Some(0.024), false));
+            (0..3).for_each(|_| losses.observe(4.0, Some(joined), Joined::Free));
+            (0..5).for_each(|_| losses.observe(10.0, Some(0.024), Joined::Long));
             losses.law(|workers| workers / 10.0).caused(1.0)
         };
         assert!((0.004..0.009).contains(&caused(0.0)) && caused(0.02) < 0.002 && caused(0.3) < 1e-9, "{}", caused(0.0));
         let mut many = Losses::default();
-        many.observe(4.0, Some(0.3), true);
-        (0..5).for_each(|_| many.observe(14.0, Some(0.15), false));
+        many.observe(4.0, Some(0.3), Joined::Free);
+        (0..5).for_each(|_| many.observe(14.0, Some(0.15), Joined::Long));
         assert!(many.law(|workers| workers / 10.0).caused(1.4) > 0.1);
     }
 
     #[test]
     fn rare_numbers_of_workers_stay_known() {
         let mut losses = Losses::default();
-        losses.observe(4.0, Some(0.2), false);
-        (0..100).for_each(|_| losses.observe(10.0, Some(0.2), false));
+        losses.observe(4.0, Some(0.2), Joined::Long);
+        (0..100).for_each(|_| losses.observe(10.0, Some(0.2), Joined::Long));
         assert!(losses.law(|workers| workers / 10.0).caused(1.0) < 1e-9);
     }
 
     #[test]
     fn nothing_known_and_nonsense_are_no_loss() {
         let mut losses = Losses::default();
-        losses.observe(0.4, None, false);
-        losses.observe(0.4, Some(f64::NAN), false);
+        losses.observe(0.4, None, Joined::Long);
+        losses.observe(0.4, Some(f64::NAN), Joined::Long);
         assert!(losses.law(|load| load).caused(99.0) < 1e-12);
     }
 }

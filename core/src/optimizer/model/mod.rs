@@ -133,6 +133,9 @@ impl Model {
         }
         let seen = self.seen(found, observation);
         self.network.observe(&seen);
+        if self.network.has_changed() {
+            self.trip = observation.rtt.or(self.trip);
+        }
         let now = utility::of(observation);
         self.lately = if self.lately == 0.0 { now } else { f64::midpoint(self.lately, now) };
         self.wait -= time;
@@ -199,7 +202,7 @@ impl Model {
         let streams = human_count(u64::from(ran), "stream");
         self.network.only_lost(observation.loss);
         let reason = match found {
-            Found::Room => format!("there is room: {streams} as fast as they get through"),
+            Found::Room => format!("there is room for {streams}"),
             _ => format!("staying at {streams}"),
         };
         match found {

@@ -120,7 +120,7 @@ impl Pacing {
     pub(super) fn told(&self) -> Paced {
         match self.last.pacing {
             None => Paced::No,
-            Some(rate) if self.rates.own && self.last.queued && !self.is_held_back(rate as f64) => Paced::Full,
+            Some(_) if self.rates.own && self.last.queued && self.falls_short() => Paced::Crowded,
             Some(_) if self.rates.own => Paced::Told,
             Some(_) => Paced::Untold,
         }
@@ -152,7 +152,7 @@ impl Pacing {
             (State::Paced { .. }, Some(slower)) => State::Paced { rate: slower.rate },
             (state, _) => state,
         };
-        self.last = Sent::default();
+        (self.last, self.guessed) = (Sent::default(), false);
     }
 
     /// Somebody else decided.
@@ -172,8 +172,7 @@ impl Pacing {
         let right = less && self.last.each() >= KEPT * rate;
         let slower = if right { self.last.lost() > OTHER } else { self.last.lost() > LOSSY && self.last.each() < SLOWER * rate };
         let right = right.then_some(rate).or(before);
-        if more > 0 && right.is_none() && !slower && self.fades() {
-            self.state = State::Trying { rate, lost, more: more - 1, right };
+        if right.is_none() && !slower && self.fades() {
             return Found::Nothing;
         }
         if more > 0 && slower {
@@ -217,7 +216,7 @@ impl Pacing {
 
     fn paced(&mut self, rate: f64) -> Found {
         let sent = self.last;
-        if self.guessed && self.rates.tell(&sent) && (!self.rates.each(&sent, rate) || sent.lost() > LOSSY) {
+        if self.guessed && self.rates.tell(&sent) && (sent.lost() > LOSSY || !self.rates.own && !self.rates.each(&sent, rate)) {
             self.guess(rate);
             return Found::Usual;
         }
@@ -246,10 +245,7 @@ impl Pacing {
     fn guess(&mut self, rate: f64) {
         let each = self.last.each().clamp(LEFT * rate, rate);
         self.state = if self.last.lost() > LOSSY { State::Paced { rate: each } } else { State::Free };
-        self.guessed = false;
-        if !self.rates.own {
-            self.rates = Rates::of(self.last.streams);
-        }
+        self.begin_anew();
     }
 
     /// Goes down where some is lost still, and knows for how long nothing is.
@@ -263,6 +259,8 @@ impl Pacing {
             (self.state, self.quiet) = (State::Paced { rate: LOWER * rate }, 0.0);
         } else if held {
             self.quiet += sent.time;
+            // As many have carried as much each for a while.
+            self.guessed &= self.quiet < QUIET.0;
         }
         if held {
             self.part = (self.part + MEAN * (sent.each() / rate - self.part)).min(1.0);
@@ -272,6 +270,11 @@ impl Pacing {
 
     fn is_held_back(&self, rate: f64) -> bool {
         self.last.each() >= CARRIED * rate
+    }
+
+    /// Whether they carry less than the pacing that stays.
+    fn falls_short(&self) -> bool {
+        matches!(self.state, State::Paced { rate } if !self.is_held_back(rate))
     }
 
     /// Whether it is to be seen anew whether a rate is right, where some is lost.
@@ -284,7 +287,9 @@ impl Pacing {
         self.quiet = 0.0;
         if gained {
             self.step = if self.gap > 0.0 { STEP.0 } else { (self.step * self.step).min(STEP.1) };
-            (self.state, self.gap) = (State::Paced { rate }, 0.0);
+            // No faster than they may carry: what holds them back is known by what they carry.
+            let rate = rate.min(self.last.each() / (CARRIED * self.part));
+            (self.state, self.gap, self.guessed) = (State::Paced { rate }, 0.0, false);
             return Found::Usual;
         }
         (self.state, self.step) = (State::Paced { rate: from }, STEP.0);

@@ -15,7 +15,7 @@ pub(super) enum Paced {
     /// It did, and that is known.
     Told,
     /// It did, and that is known, and they carry less than that while a queue grows: the path is full.
-    Full,
+    Crowded,
     /// It did, only to see whether there is room for more workers.
     Look,
 }
@@ -23,7 +23,7 @@ pub(super) enum Paced {
 impl Paced {
     /// Whether they are to stay so.
     pub(super) fn lasts(self) -> bool {
-        matches!(self, Self::Untold | Self::Told | Self::Full)
+        matches!(self, Self::Untold | Self::Told | Self::Crowded)
     }
 }
 

@@ -4,7 +4,7 @@ use super::choose::{Price, choose, fewer};
 use super::filter::{Filter, News, Side};
 use super::fit::{Bound, Fit};
 use super::joining::Lost;
-use super::losses::Losses;
+use super::losses::{Joined, Losses};
 use super::probe::{Measured, Probe};
 use super::seen::{Paced, Seen};
 use crate::optimizer::setting::whole;
@@ -174,6 +174,11 @@ impl Stage {
         next == self.ran && self.news == News::Expected && self.growing == 0 && self.bounded <= 0.0 && !self.is_probing()
     }
 
+    /// Whether the last interval has shown that the path has changed.
+    pub(super) fn has_changed(&self) -> bool {
+        self.news == News::Changed
+    }
+
     /// Whether all of its workers are new.
     pub(super) fn is_new(&self) -> bool {
         self.ran == 0
@@ -214,7 +219,12 @@ impl Stage {
             self.losses.joining.joined(self.before, self.ran, lost);
         }
         // Streams that are sent no faster than each gets through lose only where there are too many.
-        let joined = if grown { !matches!(seen.paced, Paced::Told | Paced::Full) } else { self.joined > 0.0 };
+        let paced = matches!(seen.paced, Paced::Told | Paced::Crowded) && self.before > 0 && self.ran >= self.before;
+        let joined = match grown || self.joined > 0.0 {
+            true if paced => Joined::Paced,
+            true => Joined::Free,
+            false => Joined::Long,
+        };
         self.losses.observe(seen.working, seen.loss, joined);
         self.joined = match grown && self.before > 0 {
             true if seen.time < JOINED => JOINED,
@@ -302,7 +312,7 @@ impl Stage {
             // So few more tell whether they share one rate, and lose less than many if they do.
             Growth::Usual if self.paced == Paced::Untold => careful,
             Growth::Usual if self.paced == Paced::Told => careful.max(self.few()),
-            Growth::Usual if self.paced == Paced::Full => self.ran,
+            Growth::Usual if self.paced == Paced::Crowded => self.ran,
             Growth::Usual if lossy || self.lost_before > LOSSY || costly => self.ran.saturating_mul(LOSSY_BOUND),
             // Whether one is enough, a second tells as well as four, and loses less if so.
             Growth::Usual if self.ran == 1 && enough.is_none() => LOSSY_BOUND,

@@ -41,6 +41,7 @@ impl Pacing {
         if rate < from.unwrap_or(f64::INFINITY) {
             let most = if before.streams == last.streams { before.each().max(KEPT * last.each()) } else { f64::INFINITY };
             let each = last.each().min(most);
+            self.guessed = false;
             self.state = State::Looking(Look { rate, carried, each, from, streams: (last.streams, next), again: slow });
         }
     }

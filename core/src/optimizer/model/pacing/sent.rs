@@ -23,7 +23,7 @@ pub(in super::super) struct Sent {
 pub(in super::super) enum Found {
     /// As much as any.
     Usual,
-    /// Also that much was lost until now, and is no more.
+    /// Also that some was lost until now, and what was says nothing any more.
     Calm,
     /// That each has a rate of its own, beyond which it lost what was lost.
     OwnRate,
@@ -43,8 +43,8 @@ pub(super) enum State {
     /// As fast as TCP finds right.
     #[default]
     Free,
-    /// So many bytes per second of each stream are tried, where this share was lost, and so many times more if that is too fast, or loses much
-    /// although it was right.
+    /// So many bytes per second of each stream are tried, where this share was lost, also on while that fades, and so many times more if it is too
+    /// fast, or loses much although it was right.
     Trying { rate: f64, lost: f64, more: u8, right: Option<f64> },
     /// At so many bytes per second little is lost.
     Paced { rate: f64 },
@@ -61,10 +61,11 @@ pub(super) enum State {
 pub(super) struct Look {
     /// Bytes per second of each.
     pub(super) rate: f64,
-    /// Those of all before them, and their limit, if they had one.
+    /// Those of all before them.
     pub(super) carried: f64,
     /// What each of those carried: of two intervals the less, unless it was far less.
     pub(super) each: f64,
+    /// The limit of those, if they had one.
     pub(super) from: Option<f64>,
     /// How many there were, and how many there are to be.
     pub(super) streams: (u16, u16),

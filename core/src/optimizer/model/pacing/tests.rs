@@ -69,7 +69,7 @@ fn streams_that_lose_much_are_sent_as_fast_as_they_get_through() {
 
 #[test]
 fn streams_that_carry_less_than_their_rate_while_a_queue_grows_have_filled_the_path() {
-    for (each, queued, told) in [(0.85e6, true, Paced::Full), (0.85e6, false, Paced::Told), (0.95e6, true, Paced::Told)] {
+    for (each, queued, told) in [(0.85e6, true, Paced::Crowded), (0.85e6, false, Paced::Told), (0.95e6, true, Paced::Told)] {
         let mut pacing = calm();
         carry(&mut pacing, 5, 1.0, 0.0);
         let pace = pacing.rate();

@@ -314,21 +314,33 @@ fn paced_streams_become_a_quarter_more_or_as_many_as_others_begin_with_once_it_i
     };
     assert_eq!([4, 8].map(|ran| next(ran, Paced::Untold)), [5, 10]);
     assert_eq!([1, 2, 4, 5, 8].map(|ran| next(ran, Paced::Told)), [2, 4, 6, 8, 10], "in steps that overshoot by little");
-    assert_eq!([4, 8].map(|ran| next(ran, Paced::Full)), [4, 8], "where the path is full there are no more");
+    assert_eq!([4, 8].map(|ran| next(ran, Paced::Crowded)), [4, 8], "where the path is full there are no more");
     assert!(next(4, Paced::No) > 10);
 }
 
 #[test]
 fn what_paced_streams_lose_that_have_joined_others_is_for_being_too_many() {
-    let lost = |paced: Paced| {
+    let lost = |paced: Paced, time: f64| {
         let mut stage = Stage::new("streams");
-        for (ran, loss) in [(4, 0.0), (5, 0.0), (6, 0.05)] {
-            stage.observe(&Seen { paced, loss: Some(loss), ..Seen::of(f64::from(ran), 1e6 * f64::from(ran.min(5))) });
+        for (ran, loss) in [(4, 0.0), (5, 0.0), (6, 0.03), (6, 0.05)] {
+            let rate = 1e6 * f64::from(ran.min(5));
+            stage.observe(&Seen { paced, time, loss: Some(loss), ..Seen::of(f64::from(ran), rate) });
         }
         stage.losses.law(|workers| workers / 5.0).caused(1.2)
     };
-    assert!(lost(Paced::No) < 1e-9 && lost(Paced::Untold) < 1e-9);
-    assert!(lost(Paced::Told) > 0.02 && lost(Paced::Full) > 0.02, "{} {}", lost(Paced::Told), lost(Paced::Full));
+    assert!([Paced::No, Paced::Untold].iter().all(|paced| lost(*paced, 0.4) < 1e-9));
+    for (paced, time) in [(Paced::Told, 0.4), (Paced::Told, 1.0), (Paced::Crowded, 0.4)] {
+        assert!(lost(paced, time) > 0.02, "{paced:?} {time}: {}", lost(paced, time));
+    }
+    // All streams of a new session are new, and none of them has joined others.
+    let mut stage = Stage::new("streams");
+    let see = |stage: &mut Stage, loss: f64| {
+        stage.observe(&Seen { paced: Paced::Told, loss: Some(loss), ..Seen::of(6.0, 5e6) });
+    };
+    see(&mut stage, 0.0);
+    stage.begin_anew();
+    see(&mut stage, 0.1);
+    assert!(stage.losses.law(|workers| workers / 5.0).caused(1.2) < 1e-9);
 }
 
 #[test]

@@ -34,3 +34,37 @@ fn where_streams_that_join_lose_much_it_is_seen_first_whether_there_is_room() {
         assert!((least..=most).contains(&next.concurrency.network), "{own}: {}", next.reason);
     }
 }
+
+/// Streams that each get 10 MB/s of 68 MB/s, and a queue that takes what is too much for a while.
+fn queueing(applied: &Decision, told: bool) -> Observation {
+    let each = applied.pacing.map_or(10e6, |rate| (rate as f64).min(10e6));
+    let wanted = f64::from(applied.concurrency.network) * each;
+    let lost = if applied.pacing.is_none() { 0.06 } else { 0.0 };
+    let trip = if wanted > 68e6 { 30 } else { 20 };
+    let rtt = told.then_some(Duration::from_millis(trip));
+    Observation { loss: Some(lost), rtt, ..Observation::of_a_test(applied.clone(), wanted.min(68e6), 64) }
+}
+
+#[test]
+fn a_queue_shows_that_paced_streams_have_filled_the_path() {
+    let crowded = |told: bool| {
+        let mut model = Model::new(&Setup { streams: 4, ..Setup::of_a_test() });
+        let mut next = model.start(&Policy::new(PolicyName::Fair, 64));
+        (0..12).any(|_| {
+            next = model.decide(&queueing(&next, told)).unwrap();
+            model.pacing.told() == Paced::Crowded
+        })
+    };
+    assert!(crowded(true) && !crowded(false), "{} {}", crowded(true), crowded(false));
+}
+
+#[test]
+fn a_queue_is_known_by_a_longer_round_trip_time() {
+    let model = Model::new(&Setup { rtt: Some(Duration::from_millis(20)), ..Setup::of_a_test() });
+    let queued = |rtt: Option<u64>| {
+        let decision = Decision::uniform(4, String::new());
+        let rtt = rtt.map(Duration::from_millis);
+        model.is_queued(&Observation { rtt, ..Observation::of_a_test(decision, 1e6, 64) })
+    };
+    assert_eq!([None, Some(20), Some(25), Some(27), Some(40)].map(queued), [false, false, false, true, true]);
+}

@@ -36,12 +36,20 @@ fn where_there_is_room_each_is_sent_as_fast_as_those_before_them_until_it_is_see
         send(&mut pacing, 2, rate, lost);
         assert_eq!((pacing.told(), pacing.rate()), (told, each), "{rate} {lost}");
     }
-    // What they share, as it was shown where they lost, is no rate of each.
+    // What they share, as it was shown where they lost, is no rate of each; nor is it where a few more had seemed to have one.
     let mut shared = looking();
     for (streams, rate, lost) in [(2, 1.15e6, 0.0), (2, 1.2e6, 0.1), (2, 1.2e6, 0.0)] {
         send(&mut shared, streams, rate, lost);
     }
     assert_eq!((shared.told(), shared.rate()), (Paced::Untold, Some(600_000)));
+    let mut many = Pacing::default();
+    send(&mut many, 10, 10e6, 0.0);
+    many.look(12, false);
+    for (streams, told) in [(12, Paced::Untold), (12, Paced::Told), (15, Paced::Untold), (15, Paced::Untold)] {
+        let lost = if streams == 15 && many.rate() == Some(1_000_000) { 0.24 } else { 0.0 };
+        send(&mut many, streams, 11.4e6, lost);
+        assert_eq!(many.told(), told, "{streams}");
+    }
     // Of two intervals the one that carried less tells more, unless it carried far less.
     for (before, expected) in [(0.95e6, 950_000), (0.5e6, 900_000)] {
         let mut pacing = Pacing::default();
@@ -50,6 +58,27 @@ fn where_there_is_room_each_is_sent_as_fast_as_those_before_them_until_it_is_see
         pacing.look(2, false);
         assert_eq!((send(&mut pacing, 2, 1.15e6, 0.0), pacing.rate()), (Found::Room, Some(expected)));
     }
+}
+
+#[test]
+fn what_was_guessed_stays_once_it_is_told_that_each_carries_it_and_with_new_streams() {
+    let mut told = looking();
+    for (rate, lost) in [(1.15e6, 0.0), (2e6, 0.0), (0.6e6, 0.0)] {
+        send(&mut told, 2, rate, lost);
+    }
+    assert_eq!(told.rate(), Some(1_000_000), "something else than their rate held them back");
+    let mut new = looking();
+    send(&mut new, 2, 1.15e6, 0.0);
+    new.begin_again();
+    send(&mut new, 2, 0.6e6, 0.0);
+    assert_eq!(new.rate(), Some(1_000_000));
+    // For so long as they lose nothing it is no guess any more.
+    let mut known = looking();
+    for rate in [1.15e6, 2e6, 2e6, 2e6] {
+        send(&mut known, 2, rate, 0.0);
+    }
+    send(&mut known, 3, 2e6, 0.2);
+    assert_eq!(known.rate(), Some(1_000_000));
 }
 
 #[test]

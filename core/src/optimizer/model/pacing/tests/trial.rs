@@ -31,7 +31,7 @@ fn a_trial_goes_on_while_ever_less_of_what_was_lost_before_is_sent_again() {
     path.carry(1.05e6, 0.5);
     assert!(path.pacing.decide(4, false).is_some());
     let rate = path.pacing.rate();
-    for (lost, found) in [(0.4, Found::Nothing), (0.3, Found::Nothing), (0.1, Found::Calm)] {
+    for (lost, found) in [(0.4, Found::Nothing), (0.3, Found::Nothing), (0.015, Found::Calm)] {
         assert_eq!((path.carry(1e6, lost), path.pacing.rate()), (found, rate), "{lost}");
     }
     // Where it does not become less, it is not for that.
