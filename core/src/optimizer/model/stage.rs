@@ -14,11 +14,11 @@ mod reason;
 #[cfg(test)]
 mod tests;
 
-/// Most that the number of workers grows by in one decision, as the guard has it; most where so much was lost, or by new ones before they found
-/// their rate, that far more of them cost much; most after a change, which may be the room that one of many others left, until there are enough;
-/// and most where workers are paced, for those that are too many lose what they are sent, unless each is known to have a rate of its own and they
-/// are as few as others begin with: then twice or half as many again, up to so many. Most that it shrinks by, and most that it goes below the fewest that were tried, unless much is lost: too few
-/// cost more than too many.
+/// Most that the number of workers grows by in one decision, as the guard has it; most where so much was lost, or by new ones before they
+/// found their rate, that far more of them cost much; most after a change, which may be the room that one of many others left, until there
+/// are enough; and most where workers are paced, for those that are too many lose what they are sent, unless each is known to have a rate
+/// of its own and they are as few as others begin with: then twice or half as many again, up to so many. Most that it shrinks by, and most
+/// that it goes below the fewest that were tried, unless much is lost: too few cost more than too many.
 const BOUND: u16 = 4;
 const LOSSY_BOUND: u16 = 2;
 const CAREFUL_BOUND: f64 = 1.5;
