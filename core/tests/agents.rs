@@ -61,6 +61,7 @@ fn observed(applied: Decision, throughput: f64) -> Observation {
         rtt: None,
         loss: None,
         loss_before: None,
+        delivery_rate: None,
         buffer_free: Buffers { sender: 1 << 20, receiver: 2 << 20, sender_capacity: 4 << 20, receiver_capacity: 4 << 20 },
         bytes_left: None,
         files_left: None,

@@ -37,6 +37,7 @@ impl Path {
             rtt: None,
             loss: Some(0.0),
             loss_before: None,
+            delivery_rate: None,
             buffer_free: Buffers::default(),
             bytes_left: None,
             files_left: None,

@@ -26,6 +26,7 @@ fn observed(applied: &Decision, throughput: f64, policy: Policy) -> Observation 
         rtt: None,
         loss: Some(0.0),
         loss_before: None,
+        delivery_rate: None,
         buffer_free: Buffers::default(),
         bytes_left: None,
         files_left: None,

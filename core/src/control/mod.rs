@@ -12,7 +12,7 @@ use crate::history::{Judged, Recorder};
 use crate::metrics::{Rates, Sample, sampler};
 use crate::optimizer::guard::is_nearly_done;
 use crate::optimizer::pace::New;
-use crate::optimizer::{Decision, Listed, Optimizer, Pace, Policy};
+use crate::optimizer::{Beginning, Decision, Listed, Optimizer, Pace, Policy};
 
 mod bottleneck;
 mod clock;
@@ -38,6 +38,12 @@ const DISPLAY: Duration = Duration::from_millis(500);
 
 /// By what part of itself the shortest round trip is taken to be longer with each sample, for paths change.
 const LONGER: f64 = 0.000_5;
+
+/// How often it is looked whether new streams lose much, before the first interval and in it; the lost share from which on that is so, and so many
+/// segments at least.
+const WATCH: Duration = Duration::from_millis(50);
+const HEAVY: f64 = 0.1;
+const TELLING: u64 = 10;
 
 /// How often the beginning looks whether bytes arrive.
 const FIRST_LOOK: Duration = Duration::from_millis(20);
@@ -139,6 +145,7 @@ pub fn run(plant: &mut dyn Plant, optimizer: Box<dyn Optimizer>, settings: Setti
         unapplied: false,
         before: u16::MAX,
         grown: false,
+        beginning: None,
         held_back: false,
         trip: first_trip,
     };
@@ -165,6 +172,8 @@ struct Controller<'a> {
     /// The streams of the last decision, and whether some of them are new: those of the first one are what the warm-up waits for.
     before: u16,
     grown: bool,
+    /// What was sent when the first bytes arrived, as long as it is looked whether new streams lose much.
+    beginning: Option<Sample>,
     /// The last interval was held back by the rate of the host.
     held_back: bool,
     /// The shortest round trip.
@@ -184,10 +193,12 @@ impl Controller<'_> {
             }
             warm = true;
             let before = self.plant.sample();
-            if self.pause(self.interval(), Until::Finished) {
-                break;
+            // Where streams are restrained they have to find their windows again, at the new rate.
+            if !self.wait(self.interval()) {
+                continue;
             }
             if let (Ok(before), Ok(after)) = (before, self.plant.sample()) {
+                self.beginning = None;
                 self.conclude(&before, after);
             }
         }
@@ -219,7 +230,8 @@ impl Controller<'_> {
             if let Ok(sample) = self.plant.sample()
                 && sample.arrived.bytes > 0
             {
-                self.saw(sample);
+                self.saw(sample.clone());
+                self.beginning = Some(sample);
                 return self.ramp(New::First);
             }
         }
@@ -228,7 +240,39 @@ impl Controller<'_> {
     fn ramp(&mut self, new: New) -> bool {
         let interval = self.interval();
         let time = self.trip.map_or(Duration::ZERO, |rtt| self.settings.pace.ramp(rtt, new, interval));
-        self.pause(time, Until::Finished)
+        if self.wait(time) {
+            return false;
+        }
+        let restrained = std::mem::take(&mut self.grown);
+        self.plant.finished() || restrained && self.ramp(New::Some)
+    }
+
+    /// Waits for so long; false if that was cut short, because the transfer ended or new streams had to be restrained.
+    fn wait(&mut self, time: Duration) -> bool {
+        let end = self.clock.now() + time;
+        while self.beginning.is_some() && self.clock.now() < end {
+            let left = end.saturating_sub(self.clock.now());
+            if self.pause(left.min(WATCH), Until::Finished) || self.restrain() {
+                return false;
+            }
+        }
+        !self.pause(end.saturating_sub(self.clock.now()), Until::Finished)
+    }
+
+    /// Limits new streams at once where they lose much; whether it did.
+    fn restrain(&mut self) -> bool {
+        let sample = self.plant.sample().ok();
+        let Some((first, now)) = self.beginning.as_ref().zip(sample.as_ref()) else { return false };
+        let (streams, loss) = (now.stages.network.workers, now.since(first).loss.unwrap_or_default());
+        let lost = now.tcp.map_or(0, |tcp| tcp.retransmitted);
+        let Some(rate) = now.delivery_rate().filter(|_| lost >= TELLING && loss >= HEAVY) else { return false };
+        self.beginning = None;
+        let restrained = self.tuner.restrain(&Beginning { streams, loss, rate });
+        if restrained {
+            self.grown = true;
+            self.apply();
+        }
+        restrained
     }
 
     /// Waits, showing progress meanwhile; true if what it waits for came before the time was over.

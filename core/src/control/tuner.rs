@@ -4,7 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::{Error, ErrorKind};
-use crate::optimizer::{Decision, Observation, Optimizer, Policy};
+use crate::optimizer::{Beginning, Decision, Observation, Optimizer, Policy};
 
 /// Streams where an optimizer fails before its first decision.
 const FALLBACK: u16 = 4;
@@ -53,6 +53,26 @@ impl Tuner {
             }
         }
         Some(&self.last)
+    }
+
+    /// Asks for a limit of new streams that lose much; whether there is one now.
+    pub(super) fn restrain(&mut self, beginning: &Beginning) -> bool {
+        let Some(optimizer) = self.optimizer.as_mut() else { return false };
+        match catch_unwind(AssertUnwindSafe(|| optimizer.restrain(beginning))) {
+            Ok(None) => false,
+            Ok(pacing) => {
+                let lost = 100.0 * beginning.loss;
+                self.decided.reason = format!("{lost:.0} % of what new streams send is lost: each sent as fast as it gets through");
+                self.last.reason.clone_from(&self.decided.reason);
+                (self.decided.pacing, self.last.pacing) = (pacing, pacing);
+                true
+            }
+            Err(panic) => {
+                let error = self.panicked(panic.as_ref());
+                self.end(error);
+                false
+            }
+        }
     }
 
     /// Brings the last decision within a policy that may have become narrower, or wider again; whether that changed what is left of it.

@@ -97,6 +97,11 @@ impl Sample {
         self.tcp.map(|tcp| Duration::from_micros(tcp.rtt_us)).filter(|rtt| !rtt.is_zero())
     }
 
+    /// Bytes per second that the streams get through by their latest round trips, if the system tells.
+    pub fn delivery_rate(&self) -> Option<f64> {
+        self.tcp.map(|tcp| tcp.delivery_rate as f64).filter(|rate| *rate > 0.0)
+    }
+
     /// The rates from an earlier sample to this one.
     ///
     /// A half that sent no new meters in between borrows the throughput of its neighbour stage.
@@ -168,6 +173,7 @@ pub fn observe(before: &Sample, after: &Sample, elapsed: Duration, requested: &D
         rtt: rates.rtt,
         loss: rates.loss,
         loss_before: None,
+        delivery_rate: after.delivery_rate(),
         buffer_free: after.buffers,
         bytes_left: after.bytes_left,
         files_left: after.files_left,

@@ -6,7 +6,7 @@ use super::first::{FIRST_WINDOW, Wanted};
 use super::memory::{Memory, Verdict};
 use super::model::{LOSSY, unfound};
 use super::pace::New;
-use super::{Decision, FirstStreams, Observation, Optimizer, Pace, PerStage, Policy, PolicyName, utility};
+use super::{Beginning, Decision, FirstStreams, Observation, Optimizer, Pace, PerStage, Policy, PolicyName, utility};
 use crate::error::Result;
 use crate::history::Settled;
 use crate::report::{human_bytes, human_count};
@@ -154,6 +154,10 @@ impl Fitted {
 impl Optimizer for Fitted {
     fn name(&self) -> &str {
         self.inner.name()
+    }
+
+    fn restrain(&mut self, beginning: &Beginning) -> Option<u64> {
+        self.inner.restrain(beginning)
     }
 
     fn start(&mut self, policy: &Policy) -> Decision {

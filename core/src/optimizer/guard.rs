@@ -5,7 +5,7 @@
 //! longer gaps. Three intervals far below the best setting seen bring that setting back, unless it no longer delivers either. Intervals
 //! that were held back by a rate of the host count for neither.
 
-use super::{Decision, Observation, Optimizer, PerStage, Policy, utility};
+use super::{Beginning, Decision, Observation, Optimizer, PerStage, Policy, utility};
 use crate::error::Result;
 
 mod harm;
@@ -98,6 +98,12 @@ impl Optimizer for Guard {
         self.last = self.bounded(asked, &self.knee.narrowed(policy));
         self.knee.decided(self.last.concurrency);
         self.last.clone()
+    }
+
+    fn restrain(&mut self, beginning: &Beginning) -> Option<u64> {
+        let pacing = self.inner.restrain(beginning);
+        self.last.pacing = pacing.or(self.last.pacing);
+        pacing
     }
 
     /// Passes an error of the guarded optimizer through: whoever runs the loop ends the tuning.

@@ -90,6 +90,23 @@ pub trait Optimizer: Send {
 
     /// Answers an observation with the next decision; an error ends the tuning, never the transfer.
     fn decide(&mut self, observation: &Observation) -> Result<Decision>;
+
+    /// Bytes per second that each stream is sent at most from now on, where new streams lose much before the first observation; `None`, as with
+    /// most: as fast as TCP finds right.
+    fn restrain(&mut self, _beginning: &Beginning) -> Option<u64> {
+        None
+    }
+}
+
+/// Streams that have just begun to send.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Beginning {
+    /// How many there are.
+    pub streams: u16,
+    /// Retransmitted share of the segments sent, 0 to 1.
+    pub loss: f64,
+    /// Bytes per second that all of them get through at present, as the system tells.
+    pub rate: f64,
 }
 
 /// One value for each stage.
@@ -164,6 +181,9 @@ pub struct Observation {
     /// The same of the time between the last decision and the interval, in which new streams find their windows; `None` also where nothing
     /// was sent then.
     pub loss_before: Option<f64>,
+    /// Bytes per second that the streams get through at the end of the interval, by their latest round trips; `None` where the system does not tell.
+    #[serde(skip)]
+    pub delivery_rate: Option<f64>,
     /// Free bytes of the buffers at both ends.
     pub buffer_free: Buffers,
     /// Bytes not yet sent; `None` while listing goes on.
@@ -198,6 +218,7 @@ impl Observation {
             rtt: None,
             loss: None,
             loss_before: None,
+            delivery_rate: None,
             buffer_free: Buffers::default(),
             bytes_left: None,
             files_left: None,

@@ -12,7 +12,7 @@ use crate::event::{Event, EventSender, Totals};
 use crate::history::{End, Ending, Recording};
 use crate::link::client::{Session, Target};
 use crate::optimizer::guard::Guard;
-use crate::optimizer::{Decision, Observation, Optimizer, Policy};
+use crate::optimizer::{Beginning, Decision, Observation, Optimizer, Policy};
 use crate::options::{RunMode, TransferOptions};
 use crate::pipeline::account::Account;
 use crate::report::{Report, human_bytes, human_count};
@@ -219,6 +219,10 @@ impl Optimizer for SharedOptimizer {
 
     fn decide(&mut self, observation: &Observation) -> Result<Decision> {
         self.inner.lock().decide(observation)
+    }
+
+    fn restrain(&mut self, beginning: &Beginning) -> Option<u64> {
+        self.inner.lock().restrain(beginning)
     }
 }
 

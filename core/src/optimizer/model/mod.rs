@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::pace::New;
 use super::setting::whole;
-use super::{Decision, Observation, Optimizer, Pace, PerStage, Policy, Setup, pace, utility};
+use super::{Beginning, Decision, Observation, Optimizer, Pace, PerStage, Policy, Setup, pace, utility};
 use crate::error::Result;
 use crate::report::{human_count, human_rate};
 
@@ -124,8 +124,9 @@ impl Model {
         self.trip = observation.rtt.into_iter().chain(self.trip).min();
         let time = pace::weight(observation.interval);
         let ran = observation.applied.concurrency.network;
-        let (loss, pacing) = (observation.loss, observation.applied.pacing);
-        let found = self.pacing.observe(&Sent { streams: ran, rate, loss, pacing, time, queued: self.is_queued(observation) });
+        let (loss, delivered, pacing) = (observation.loss, observation.delivery_rate, observation.applied.pacing);
+        let queued = self.is_queued(observation);
+        let found = self.pacing.observe(&Sent { streams: ran, rate, loss, delivered, pacing, time, queued });
         match found {
             Found::Usual | Found::OwnRate | Found::Full => {}
             Found::Calm => self.network.lose_no_more(),
@@ -281,6 +282,10 @@ impl Optimizer for Model {
         }
         let streams = self.first.min(Price::of(policy, policy.limit.network).limit);
         self.answer(PerStage::all(streams), policy, format!("start: {}, nothing is known of the path", count(streams)))
+    }
+
+    fn restrain(&mut self, beginning: &Beginning) -> Option<u64> {
+        self.pacing.restrain(beginning)
     }
 
     fn decide(&mut self, observation: &Observation) -> Result<Decision> {

@@ -5,6 +5,7 @@
 //! more of them carry, or fewer: only where they share are fewer sent faster.
 
 use super::seen::Paced;
+use crate::optimizer::Beginning;
 use super::stage::{LOSSY, MUCH};
 use rates::{Rates, TELLING};
 pub(super) use sent::{Found, Sent};
@@ -155,6 +156,16 @@ impl Pacing {
         (self.last, self.guessed) = (Sent::default(), false);
     }
 
+    /// Begins a trial of what new streams get through, before anything else is known of them.
+    pub(super) fn restrain(&mut self, beginning: &Beginning) -> Option<u64> {
+        let rate = SLOWER * beginning.rate / f64::from(beginning.streams.max(1));
+        if !matches!(self.state, State::Free) || !rate.is_normal() {
+            return None;
+        }
+        self.state = State::Trying { rate, lost: beginning.loss, more: REPEATED, right: None };
+        self.rate()
+    }
+
     /// Somebody else decided.
     fn overruled(&mut self, pacing: Option<u64>) {
         self.state = pacing.map_or(State::Free, |rate| State::Paced { rate: rate as f64 });
@@ -170,14 +181,14 @@ impl Pacing {
     fn tried(&mut self, rate: f64, lost: f64, more: u8, before: Option<f64>) -> Found {
         let less = self.last.loss.is_some_and(|loss| loss < LEFT * lost);
         let right = less && self.last.each() >= KEPT * rate;
-        let slower = if right { self.last.lost() > OTHER } else { self.last.lost() > LOSSY && self.last.each() < SLOWER * rate };
+        let slower = if right { self.last.lost() > OTHER } else { self.last.lost() > LOSSY && self.last.at_end() < SLOWER * rate };
         let right = right.then_some(rate).or(before);
         if right.is_none() && !slower && self.fades() {
             return Found::Nothing;
         }
         if more > 0 && slower {
             // An interval in which hardly anything was sent is no measure.
-            let rate = (SLOWER * self.last.each()).clamp(LEFT * rate, SLOWER * rate);
+            let rate = (SLOWER * self.last.at_end()).clamp(LEFT * rate, SLOWER * rate);
             self.state = State::Trying { rate, lost, more: more - 1, right };
             return Found::Nothing;
         }
@@ -369,7 +380,7 @@ impl Pacing {
     fn begin(&mut self) -> &'static str {
         // Where TCP itself slows down, they may carry less than they can in an interval that loses much.
         let slowed = self.is_steady() && matches!(self.state, State::Free);
-        let carried = if slowed { self.before.each().max(self.last.each()) } else { self.last.each() };
+        let carried = if slowed { self.before.at_end().max(self.last.at_end()) } else { self.last.at_end() };
         self.state = State::Trying { rate: SLOWER * carried, lost: self.last.lost(), more: REPEATED, right: None };
         "seeing whether each loses less if it is sent no faster than it gets through"
     }

@@ -10,6 +10,8 @@ pub(in super::super) struct Sent {
     pub(in super::super) rate: f64,
     /// Lost share, where the system tells.
     pub(in super::super) loss: Option<f64>,
+    /// Bytes per second that all get through at its end, where the system tells.
+    pub(in super::super) delivered: Option<f64>,
     /// Most bytes per second of each stream that was in effect.
     pub(in super::super) pacing: Option<u64>,
     /// What the interval counts for where time has to pass, 0 to 1.
@@ -84,6 +86,14 @@ pub(super) struct Slower {
 impl Sent {
     pub(super) fn each(&self) -> f64 {
         self.rate / f64::from(self.streams.max(1))
+    }
+
+    /// Bytes per second of each, or what it gets through at the end where much was lost: before, it may have carried the burst that a limit of the
+    /// path allows.
+    pub(super) fn at_end(&self) -> f64 {
+        let delivered = self.delivered.filter(|_| self.lost() > MUCH);
+        let most = delivered.map_or(f64::INFINITY, |delivered| delivered / f64::from(self.streams.max(1)));
+        self.each().min(most)
     }
 
     pub(super) fn lost(&self) -> f64 {
