@@ -43,7 +43,7 @@ const LONGER: f64 = 0.000_5;
 /// segments at least.
 const WATCH: Duration = Duration::from_millis(50);
 const HEAVY: f64 = 0.1;
-const TELLING: u64 = 10;
+const TELLING: u64 = 4;
 
 /// How often the beginning looks whether bytes arrive.
 const FIRST_LOOK: Duration = Duration::from_millis(20);

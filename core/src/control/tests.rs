@@ -35,6 +35,10 @@ struct SimulatedPlant {
     failing: bool,
     /// Segments that new streams lost when they began: as many as they are.
     retransmitted: u64,
+    /// From when on streams lose half of what they send unless they are paced, and whether they are.
+    loses: Option<Duration>,
+    pacing: Option<u64>,
+    lost: f64,
     rtt: Duration,
     /// Another transfer of the host, and when it ends.
     neighbour: Option<(Member, Duration)>,
@@ -59,6 +63,9 @@ impl SimulatedPlant {
             total: None,
             failing: false,
             retransmitted: 0,
+            loses: None,
+            pacing: None,
+            lost: 0.0,
             rtt: Duration::from_millis(40),
             neighbour: None,
             member: Member::default(),
@@ -71,7 +78,11 @@ impl SimulatedPlant {
         self.worker_time += passed * u32::from(self.streams);
         let flowed = now.saturating_sub(self.now.max(self.begin));
         let moved = f64::from(self.streams).min(self.best) * STREAM;
-        self.bytes += flowed.as_secs_f64() * self.within_rate(moved, flowed);
+        let flowed_bytes = flowed.as_secs_f64() * self.within_rate(moved, flowed);
+        self.bytes += flowed_bytes;
+        if self.pacing.is_none() && self.loses.is_some_and(|from| now > from) {
+            self.lost += 0.5 * flowed_bytes;
+        }
         self.now = now.max(self.now);
     }
 
@@ -105,14 +116,19 @@ impl Plant for SimulatedPlant {
         self.advance();
         self.neighbour.take_if(|(_, end)| self.now >= *end);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let bytes = self.bytes as u64;
+        let (bytes, lost) = (self.bytes as u64, self.lost as u64);
         let stage =
             StageSample { at: self.now, bytes, busy: self.worker_time, workers_time: self.worker_time, workers: self.streams };
         let rtt_us = u64::try_from(self.rtt.as_micros()).unwrap();
         Ok(Sample {
             stages: PerStage::all(stage),
             arrived: stage,
-            tcp: Some(TcpMeters { segments: bytes / 1448, retransmitted: self.retransmitted, rtt_us, ..TcpMeters::default() }),
+            tcp: Some(TcpMeters {
+                segments: bytes / 1448,
+                retransmitted: self.retransmitted + lost / 1448,
+                rtt_us,
+                delivery_rate: u64::from(self.streams) * 10_000_000,
+            }),
             buffers: Buffers::default(),
             bytes_left: self.total.map(|total| total.saturating_sub(bytes)),
             files_left: None,
@@ -126,6 +142,7 @@ impl Plant for SimulatedPlant {
     fn apply(&mut self, decision: &Decision) -> Result<()> {
         self.advance();
         self.wanted = (decision.concurrency.network, self.clock.now() + self.delay);
+        self.pacing = decision.pacing;
         if let Some(rate) = self.member.rate() {
             self.host_rate.get_or_insert_default().rate = rate;
         }

@@ -62,7 +62,8 @@ impl Tuner {
             Ok(None) => false,
             Ok(pacing) => {
                 let lost = 100.0 * beginning.loss;
-                self.decided.reason = format!("{lost:.0} % of what new streams send is lost: each sent as fast as it gets through");
+                self.decided.reason =
+                    format!("{lost:.0} % of what new streams send is lost: each sent as fast as it gets through");
                 self.last.reason.clone_from(&self.decided.reason);
                 (self.decided.pacing, self.last.pacing) = (pacing, pacing);
                 true

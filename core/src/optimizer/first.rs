@@ -92,6 +92,8 @@ pub struct FirstStreams {
     /// Whether fewer are usual where they are sent by BBR, or begin with large segments, and the bytes of one, where that is known.
     careful: bool,
     segment: Option<u32>,
+    /// Whether they are sent by BBR.
+    by_bbr: bool,
     /// Whether a worker makes requests, and waits for the answers.
     requests: bool,
     pub(super) work: Option<Extent>,
@@ -136,6 +138,7 @@ impl FirstStreams {
             most: u16::MAX,
             careful: false,
             segment: None,
+            by_bbr: false,
             requests: false,
             work: None,
             haste: Haste::Never,
@@ -152,7 +155,8 @@ impl FirstStreams {
     #[must_use]
     pub fn sent_by(self, bbr: bool) -> Self {
         let [short, ..] = self.usual;
-        if bbr && self.careful { Self { usual: [short, BY_BBR, BY_BBR], long: LONG_TRIPS, ..self } } else { self }
+        let fitted = Self { by_bbr: bbr, ..self };
+        if bbr && self.careful { Self { usual: [short, BY_BBR, BY_BBR], long: LONG_TRIPS, ..fitted } } else { fitted }
     }
 
     /// Fitted to the bytes of a segment, where the system tells: over a long path no more than usual over a short one unless their first windows
@@ -179,6 +183,11 @@ impl FirstStreams {
     /// answers, and only a longer transfer gains those back.
     pub(super) fn least(self, rtt: Duration) -> u16 {
         if self.requests { self.usual(rtt).div_ceil(2) } else { 1 }
+    }
+
+    /// Whether they are sent by BBR.
+    pub(super) fn are_by_bbr(self) -> bool {
+        self.by_bbr
     }
 
     /// How many over a path of this round trip time.

@@ -156,8 +156,9 @@ impl Optimizer for Fitted {
         self.inner.name()
     }
 
+    /// Those of another congestion control have lost what they lose at the beginning by the time that it is seen.
     fn restrain(&mut self, beginning: &Beginning) -> Option<u64> {
-        self.inner.restrain(beginning)
+        if self.first.are_by_bbr() { self.inner.restrain(beginning) } else { None }
     }
 
     fn start(&mut self, policy: &Policy) -> Decision {

@@ -41,3 +41,53 @@ fn what_new_streams_lose_before_an_interval_is_told_beside_it() {
     // The first streams, and when there were four more.
     assert_eq!(lost, [true, false, true, false, false].map(|before| (Some(0.0), before)));
 }
+
+/// Restrains new streams to what they get through, and keeps what it was told of them.
+struct Restraining(Box<Scripted>, Arc<Mutex<Vec<Beginning>>>);
+
+impl Optimizer for Restraining {
+    fn name(&self) -> &'static str {
+        "restraining"
+    }
+
+    fn start(&mut self, policy: &Policy) -> Decision {
+        self.0.start(policy)
+    }
+
+    fn decide(&mut self, observation: &Observation) -> Result<Decision> {
+        self.0.decide(observation)
+    }
+
+    fn restrain(&mut self, beginning: &Beginning) -> Option<u64> {
+        self.1.lock().push(*beginning);
+        Some(7_000_000)
+    }
+}
+
+#[test]
+fn new_streams_that_lose_much_are_restrained_before_the_first_interval_ends() {
+    // In the time after the first bytes, in the first interval, and never, for those later lose by something else.
+    for (from_ms, restrained) in [(100, true), (1000, true), (2600, false)] {
+        let clock = Arc::new(ManualClock::new());
+        let mut plant = SimulatedPlant::new(&clock, 20);
+        plant.loses = Some(Duration::from_millis(from_ms));
+        let (scripted, seen) = Scripted::new(&[2; 20], refuse);
+        let told = Arc::default();
+        let optimizer = Guard::new(Box::new(Restraining(scripted, Arc::clone(&told))));
+        let outcome = run(&mut plant, Box::new(optimizer), settings(), &*clock);
+        let (told, seen) = (told.lock(), seen.lock());
+        assert_eq!(told.len(), usize::from(restrained), "{from_ms}");
+        let first = &seen[0];
+        assert_eq!(first.applied.pacing, restrained.then_some(7_000_000), "{from_ms}");
+        // What was measured before they were restrained is no part of it.
+        assert_eq!((first.loss, first.interval), (Some(0.0), Duration::from_secs(1)), "{from_ms}");
+        if let Some(beginning) = told.first() {
+            assert!(
+                beginning.streams == 2 && beginning.loss >= 0.1 && (beginning.rate - 2.0 * STREAM).abs() < 1.0,
+                "{beginning:?}"
+            );
+            let reason = &outcome.decisions[1].decision.reason;
+            assert!(reason.contains("of what new streams send is lost"), "{reason}");
+        }
+    }
+}

@@ -271,3 +271,10 @@ fn the_reasons_name_the_memory_and_what_became_of_it() {
     let little = begun(FirstStreams::AUTO.for_work(Some(work(1, 5 << 20)), Haste::Allowed), &[settled(12, 120e6)]).start(&fair());
     assert_eq!((little.concurrency, little.reason.as_str()), (PerStage::all(5), "start: 5 streams for 1 item of 5.2 MB"));
 }
+
+#[test]
+fn new_streams_are_restrained_only_where_bbr_sends_them() {
+    let beginning = Beginning { streams: 1, loss: 0.4, rate: 1e6 };
+    let restrained = |bbr| begun(FirstStreams::AUTO.sent_by(bbr), &[]).restrain(&beginning);
+    assert_eq!([true, false].map(restrained), [Some(950_000), None]);
+}

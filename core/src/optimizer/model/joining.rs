@@ -22,6 +22,8 @@ pub(super) struct Joining {
     all: Option<f64>,
     /// What was lost when the first began, or was lost anyway.
     begun: f64,
+    /// What those that had to be restrained would have lost then, at least.
+    restrained: f64,
     /// The share that is lost where none joined; before there was such an interval the least that was lost while some did.
     usual: Option<f64>,
     rested: bool,
@@ -42,13 +44,19 @@ impl Joining {
         (self.usual, self.rested) = (Some(known.map_or(lost, |usual| usual + USUAL * (lost - usual))), true);
     }
 
+    /// Takes the share that the first lost until they were restrained.
+    pub(super) fn restrained(&mut self, lost: f64) {
+        self.restrained = ALL * lost;
+    }
+
     /// Takes what was lost where there were more workers than `before`, which may be none.
     pub(super) fn joined(&mut self, before: u16, now: u16, lost: Lost) {
         if !self.rested {
             self.usual = Some(self.usual.map_or(lost.within, |usual| usual.min(lost.within)));
         }
         if before == 0 {
-            self.begun = (ALL * (BEFORE_S * lost.before + lost.time * lost.within)).max(0.0);
+            let least = std::mem::take(&mut self.restrained);
+            self.begun = (ALL * (BEFORE_S * lost.before + lost.time * lost.within)).max(least);
         } else {
             let all = (self.cost(lost) / part(before, now).max(LEAST_PART)).min(MOST);
             self.all = Some(self.all.map_or(all, |known| f64::midpoint(known, all)));
@@ -57,7 +65,7 @@ impl Joining {
 
     /// What is still known of it where nothing is of what is lost otherwise.
     pub(super) fn forgotten(self) -> Self {
-        Self { begun: self.begun, ..Self::default() }
+        Self { begun: self.begun, restrained: self.restrained, ..Self::default() }
     }
 
     /// Whether much may be lost if there are more workers than `before`; what the first lost when they began tells before others joined them.
@@ -114,6 +122,18 @@ mod tests {
         assert!(!joining.is_costly(1, 2));
         joining.joined(1, 2, Lost { before: 0.0, within: 0.3, time: 1.0 });
         assert!(joining.is_costly(1, 2));
+    }
+
+    #[test]
+    fn of_the_first_that_had_to_be_restrained_as_much_counts_as_they_would_have_lost() {
+        let mut joining = Joining::default();
+        joining.restrained(0.2);
+        let mut joining = joining.forgotten();
+        joining.joined(0, 1, Lost { before: 0.02, within: 0.0, time: 1.0 });
+        assert!(joining.is_costly(1, 2));
+        // Those of another connection are others.
+        joining.joined(0, 1, Lost { before: 0.02, within: 0.0, time: 1.0 });
+        assert!(!joining.is_costly(1, 2));
     }
 
     #[test]

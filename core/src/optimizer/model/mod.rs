@@ -285,7 +285,9 @@ impl Optimizer for Model {
     }
 
     fn restrain(&mut self, beginning: &Beginning) -> Option<u64> {
-        self.pacing.restrain(beginning)
+        let pacing = self.pacing.restrain(beginning)?;
+        self.network.restrained(beginning.loss);
+        Some(pacing)
     }
 
     fn decide(&mut self, observation: &Observation) -> Result<Decision> {

@@ -5,8 +5,8 @@
 //! more of them carry, or fewer: only where they share are fewer sent faster.
 
 use super::seen::Paced;
-use crate::optimizer::Beginning;
 use super::stage::{LOSSY, MUCH};
+use crate::optimizer::Beginning;
 use rates::{Rates, TELLING};
 pub(super) use sent::{Found, Sent};
 use sent::{Look, Slower, State};
@@ -181,7 +181,8 @@ impl Pacing {
     fn tried(&mut self, rate: f64, lost: f64, more: u8, before: Option<f64>) -> Found {
         let less = self.last.loss.is_some_and(|loss| loss < LEFT * lost);
         let right = less && self.last.each() >= KEPT * rate;
-        let slower = if right { self.last.lost() > OTHER } else { self.last.lost() > LOSSY && self.last.at_end() < SLOWER * rate };
+        let slower =
+            if right { self.last.lost() > OTHER } else { self.last.lost() > LOSSY && self.last.at_end() < SLOWER * rate };
         let right = right.then_some(rate).or(before);
         if right.is_none() && !slower && self.fades() {
             return Found::Nothing;

@@ -159,6 +159,11 @@ impl Stage {
         self.losses = self.losses.calm();
     }
 
+    /// Takes note of new workers that lost this share until they were restrained.
+    pub(super) fn restrained(&mut self, lost: f64) {
+        self.losses.joining.restrained(lost);
+    }
+
     /// Whether the last decision is a look upwards.
     pub(super) fn is_probing(&self) -> bool {
         self.probe.is_going_on()

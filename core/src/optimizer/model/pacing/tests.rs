@@ -24,7 +24,7 @@ impl Path {
         let wanted = self.pacing.rate().map_or(1.1 * fair, |rate| rate as f64);
         let (each, lost) = (wanted.min(fair), (1.0 - fair / wanted).max(0.0));
         let (rate, pacing) = (each * f64::from(streams), self.pacing.rate());
-        let found = self.pacing.observe(&Sent { streams, rate, loss: Some(lost), pacing, time: 1.0, queued: false });
+        let found = self.pacing.observe(&Sent { streams, rate, loss: Some(lost), pacing, time: 1.0, ..Sent::default() });
         (found, self.pacing.decide(next, false))
     }
 
@@ -36,7 +36,7 @@ impl Path {
             loss: Some(lost),
             pacing: self.pacing.rate(),
             time: 1.0,
-            queued: false,
+            ..Sent::default()
         })
     }
 
@@ -73,7 +73,15 @@ fn streams_that_carry_less_than_their_rate_while_a_queue_grows_have_filled_the_p
         let mut pacing = calm();
         carry(&mut pacing, 5, 1.0, 0.0);
         let pace = pacing.rate();
-        pacing.observe(&Sent { streams: 6, rate: 6.0 * each, loss: Some(0.0), pacing: pace, time: 1.0, queued });
+        pacing.observe(&Sent {
+            streams: 6,
+            rate: 6.0 * each,
+            loss: Some(0.0),
+            pacing: pace,
+            time: 1.0,
+            queued,
+            ..Sent::default()
+        });
         assert_eq!(pacing.told(), told, "{each} {queued}");
     }
 }
@@ -89,7 +97,7 @@ fn calm() -> Pacing {
 /// So many streams each carry this part of their pacing.
 fn carry(pacing: &mut Pacing, streams: u16, part: f64, lost: f64) -> Paced {
     let rate = part * f64::from(streams) * pacing.rate().unwrap_or(0) as f64;
-    pacing.observe(&Sent { streams, rate, loss: Some(lost), pacing: pacing.rate(), time: 1.0, queued: false });
+    pacing.observe(&Sent { streams, rate, loss: Some(lost), pacing: pacing.rate(), time: 1.0, ..Sent::default() });
     pacing.told()
 }
 
@@ -174,7 +182,7 @@ fn half_of_them_are_tried_once_and_judged_when_they_become_no_faster() {
     let before = path.each();
     let carry = |path: &mut Path, streams: u16, each: f64, next: u16| {
         let (rate, pacing) = (each * f64::from(streams), path.pacing.rate());
-        let found = path.pacing.observe(&Sent { streams, rate, loss: Some(0.0), pacing, time: 1.0, queued: false });
+        let found = path.pacing.observe(&Sent { streams, rate, loss: Some(0.0), pacing, time: 1.0, ..Sent::default() });
         (found, path.pacing.decide(next, false))
     };
     for path in [&mut path, &mut slow] {
@@ -202,7 +210,7 @@ fn what_those_that_left_had_put_into_queues_is_not_held_against_the_others() {
         path.send(4, 2);
         let carry = |path: &mut Path, loss: f64| {
             let (rate, pacing) = (2.0 * path.each(), path.pacing.rate());
-            let found = path.pacing.observe(&Sent { streams: 2, rate, loss: Some(loss), pacing, time: 1.0, queued: false });
+            let found = path.pacing.observe(&Sent { streams: 2, rate, loss: Some(loss), pacing, time: 1.0, ..Sent::default() });
             path.pacing.decide(2, false);
             found
         };
@@ -242,7 +250,7 @@ fn where_the_rate_falls_to_half_the_next_trial_begins_there() {
 #[test]
 fn a_rate_above_what_each_has_is_left_soon() {
     let mut path = Path::new(1e6, 1e9);
-    let sent = Sent { streams: 4, rate: 4e6, loss: Some(0.1), pacing: Some(1_150_000), time: 1.0, queued: false };
+    let sent = Sent { streams: 4, rate: 4e6, loss: Some(0.1), pacing: Some(1_150_000), time: 1.0, ..Sent::default() };
     path.pacing.observe(&sent);
     for _ in 0..8 {
         path.send(8, 8);
@@ -305,8 +313,14 @@ fn where_pacing_loses_as_much_it_is_left_and_tried_ever_less_often() {
     let mut pacing = Pacing::default();
     let mut trials = Vec::new();
     for second in 0..120 {
-        let found =
-            pacing.observe(&Sent { streams: 4, rate: 4e6, loss: Some(0.03), pacing: pacing.rate(), time: 1.0, queued: false });
+        let found = pacing.observe(&Sent {
+            streams: 4,
+            rate: 4e6,
+            loss: Some(0.03),
+            pacing: pacing.rate(),
+            time: 1.0,
+            ..Sent::default()
+        });
         assert_eq!(found == Found::Nothing, trials.last().is_some_and(|last| last + 1 == second));
         if pacing.decide(4, false).is_some() {
             trials.push(second);
@@ -322,7 +336,7 @@ fn what_is_lost_whatever_the_rate_never_makes_it_ever_lower() {
     for (second, lost) in [0.05, 0.05, 0.02].into_iter().chain([0.02; 300]).enumerate() {
         let each = pacing.rate().map_or(1e6, |rate| 1e6_f64.min(rate as f64));
         let (pacing_before, loss) = (pacing.rate(), Some(lost));
-        pacing.observe(&Sent { streams: 4, rate: 4.0 * each, loss, pacing: pacing_before, time: 1.0, queued: false });
+        pacing.observe(&Sent { streams: 4, rate: 4.0 * each, loss, pacing: pacing_before, time: 1.0, ..Sent::default() });
         pacing.decide(4, false);
         assert!(each > 0.8e6, "{second}: {each}");
     }
@@ -338,7 +352,7 @@ fn streams_that_carry_a_little_less_than_they_may_are_sent_faster_too() {
         let rate = path.each();
         let carried = 0.95 * rate.min(path.own);
         let (lost, pacing) = ((1.0 - path.own / rate).max(0.0), path.pacing.rate());
-        path.pacing.observe(&Sent { streams: 4, rate: 4.0 * carried, loss: Some(lost), pacing, time: 1.0, queued: false });
+        path.pacing.observe(&Sent { streams: 4, rate: 4.0 * carried, loss: Some(lost), pacing, time: 1.0, ..Sent::default() });
         path.pacing.decide(4, false);
     }
     assert!(is_just_below(path.each(), 3e6), "{}", path.each());
@@ -363,14 +377,14 @@ fn what_others_decide_holds_and_nothing_is_tried_where_little_is_lost_or_nothing
     let mut path = Path::new(1e6, 1e9);
     path.send(4, 4);
     path.send(4, 4);
-    path.pacing.observe(&Sent { streams: 4, rate: 4e6, loss: Some(0.0), pacing: None, time: 1.0, queued: false });
+    path.pacing.observe(&Sent { streams: 4, rate: 4e6, loss: Some(0.0), pacing: None, time: 1.0, ..Sent::default() });
     assert_eq!(path.pacing.rate(), None);
-    path.pacing.observe(&Sent { streams: 4, rate: 4e6, loss: Some(0.0), pacing: Some(777_777), time: 1.0, queued: false });
+    path.pacing.observe(&Sent { streams: 4, rate: 4e6, loss: Some(0.0), pacing: Some(777_777), time: 1.0, ..Sent::default() });
     assert_eq!(path.pacing.rate(), Some(777_777));
     for loss in [None, Some(0.005), Some(f64::NAN)] {
         let mut pacing = Pacing::default();
         for _ in 0..10 {
-            pacing.observe(&Sent { streams: 4, rate: 4e6, loss, pacing: None, time: 1.0, queued: false });
+            pacing.observe(&Sent { streams: 4, rate: 4e6, loss, pacing: None, time: 1.0, ..Sent::default() });
             assert_eq!((pacing.decide(4, false), pacing.rate()), (None, None));
         }
     }

@@ -5,7 +5,7 @@ use super::*;
 /// Sends one stream for a second, and decides where two are to follow.
 fn send(pacing: &mut Pacing, each: f64, lost: f64) -> (Found, Option<&'static str>) {
     let found =
-        pacing.observe(&Sent { streams: 1, rate: each, loss: Some(lost), pacing: pacing.rate(), time: 1.0, queued: false });
+        pacing.observe(&Sent { streams: 1, rate: each, loss: Some(lost), pacing: pacing.rate(), time: 1.0, ..Sent::default() });
     (found, pacing.decide(2, false))
 }
 
@@ -66,7 +66,7 @@ fn where_pacing_is_tried_anew_it_is_not_seen_again_at_once() {
 fn streams_that_still_lose_are_not_sent_faster() {
     let mut pacing = freed();
     send(&mut pacing, 0.86e6, 0.0);
-    let paced = |lost| Sent { streams: 1, rate: 0.855e6, loss: Some(lost), pacing: Some(855_000), time: 1.0, queued: false };
+    let paced = |lost| Sent { streams: 1, rate: 0.855e6, loss: Some(lost), pacing: Some(855_000), time: 1.0, ..Sent::default() };
     for (lost, raised) in [(0.0, true), (0.02, false)] {
         let mut pacing = pacing.clone();
         pacing.observe(&paced(lost));

@@ -4,7 +4,7 @@ use super::*;
 
 /// Sends so many streams for a second, at the rate that is decided.
 fn send(pacing: &mut Pacing, streams: u16, rate: f64, lost: f64) -> Found {
-    pacing.observe(&Sent { streams, rate, loss: Some(lost), pacing: pacing.rate(), time: 1.0, queued: false })
+    pacing.observe(&Sent { streams, rate, loss: Some(lost), pacing: pacing.rate(), time: 1.0, ..Sent::default() })
 }
 
 /// A stream that carries 1 MB/s, beside which there is to be another one.
@@ -129,7 +129,7 @@ fn what_more_streams_carried_is_not_what_fewer_do() {
 fn streams_that_were_paced_are_sent_as_fast_as_before() {
     let paced = || {
         let mut pacing = Pacing::default();
-        pacing.observe(&Sent { streams: 1, rate: 1e6, loss: Some(0.0), pacing: Some(1_000_000), time: 1.0, queued: false });
+        pacing.observe(&Sent { streams: 1, rate: 1e6, loss: Some(0.0), pacing: Some(1_000_000), time: 1.0, ..Sent::default() });
         pacing.look(2, false);
         assert_eq!(pacing.rate(), Some(575_000));
         pacing
@@ -161,7 +161,7 @@ fn there_is_no_look_where_some_is_lost_anyway_or_a_rate_is_being_tried() {
     assert_eq!(trying.rate(), rate);
     // So few more are sent no faster than they are.
     let mut slow = Pacing::default();
-    slow.observe(&Sent { streams: 10, rate: 10e6, loss: Some(0.0), pacing: Some(1_000_000), time: 1.0, queued: false });
+    slow.observe(&Sent { streams: 10, rate: 10e6, loss: Some(0.0), pacing: Some(1_000_000), time: 1.0, ..Sent::default() });
     slow.look(11, false);
     assert_eq!(slow.rate(), Some(1_000_000));
 }

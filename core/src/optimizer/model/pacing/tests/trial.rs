@@ -50,7 +50,7 @@ fn a_trial_that_is_right_and_still_loses_much_is_repeated_with_less() {
     assert!(is_just_below(path.each(), 1.05e6), "{}", path.each());
     // Where less is no better, what was right is kept.
     let mut same = path.pacing.clone();
-    let sent = Sent { streams: 4, rate: 4e6, loss: Some(0.3), pacing: same.rate(), time: 1.0, queued: false };
+    let sent = Sent { streams: 4, rate: 4e6, loss: Some(0.3), pacing: same.rate(), time: 1.0, ..Sent::default() };
     for _ in 0..2 {
         same.observe(&Sent { pacing: same.rate(), ..sent });
     }
@@ -58,4 +58,41 @@ fn a_trial_that_is_right_and_still_loses_much_is_repeated_with_less() {
     // A little is what a path may lose by itself.
     assert_eq!(path.carry(1.0e6, 0.015), Found::Calm);
     assert!(is_just_below(path.each(), 1.05e6), "{}", path.each());
+}
+
+#[test]
+fn a_trial_begins_with_what_gets_through_at_the_end_where_much_is_lost() {
+    // A limit of 1 MB/s has let a burst through.
+    let burst = |loss, delivered| Sent { streams: 4, rate: 4.8e6, loss: Some(loss), delivered, time: 1.0, ..Sent::default() };
+    for (loss, delivered, rate) in
+        [(0.2, Some(4e6), 950_000), (0.2, Some(6e6), 1_140_000), (0.2, None, 1_140_000), (0.06, Some(4e6), 950_000)]
+    {
+        let mut pacing = Pacing::default();
+        pacing.observe(&burst(loss, delivered));
+        assert!(pacing.decide(4, false).is_some());
+        assert_eq!(pacing.rate(), Some(rate), "{loss} {delivered:?}");
+    }
+    // And goes on with it where the trial was too fast.
+    let mut pacing = Pacing::default();
+    pacing.observe(&burst(0.2, None));
+    pacing.decide(4, false);
+    pacing.observe(&Sent { pacing: pacing.rate(), ..burst(0.15, Some(4e6)) });
+    assert_eq!(pacing.rate(), Some(950_000));
+}
+
+#[test]
+fn new_streams_that_are_restrained_are_on_trial_in_their_first_interval() {
+    let beginning = Beginning { streams: 4, loss: 0.4, rate: 4e6 };
+    let mut path = Path::new(1e6, 1e9);
+    assert_eq!(path.pacing.restrain(&beginning), Some(950_000));
+    assert_eq!(path.pacing.clone().restrain(&beginning), None, "they are already");
+    assert_eq!(path.carry(0.95e6, 0.0), Found::Calm);
+    assert_eq!(path.pacing.rate(), Some(950_000));
+    // Where that is no better, TCP finds out what is.
+    path.pacing = Pacing::default();
+    path.pacing.restrain(&beginning);
+    assert_eq!((path.carry(0.95e6, 0.4), path.pacing.rate()), (Found::Nothing, None));
+    for rate in [0.0, f64::NAN] {
+        assert_eq!(Pacing::default().restrain(&Beginning { rate, ..beginning }), None);
+    }
 }
