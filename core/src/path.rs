@@ -22,9 +22,7 @@ impl RelativePath {
 
     /// Checks and takes bytes as they came from a peer or a listing; nothing is normalised away.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        if bytes.len() > MAX_PATH {
-            return Err(refused(bytes, "it is longer than 4096 bytes"));
-        }
+        check_length(bytes)?;
         if bytes.is_empty() {
             return Ok(Self::root());
         }
@@ -90,6 +88,11 @@ impl RelativePath {
         Ok(self.join(&Self(name.into())))
     }
 
+    /// Fails where a path became longer than one may be, by names that were put together.
+    pub fn check_length(&self) -> Result<()> {
+        check_length(&self.0)
+    }
+
     /// What remains of this path below `prefix`; `None` if it is not below it.
     pub fn strip_prefix(&self, prefix: &Self) -> Option<Self> {
         if prefix.is_root() {
@@ -132,6 +135,13 @@ fn local_name(name: &[u8]) -> Option<&Path> {
     let text = std::str::from_utf8(name).ok()?;
     let reserved = text.contains(['\\', ':', '<', '>', '"', '|', '?', '*']) || text.ends_with(['.', ' ']);
     (!reserved).then(|| Path::new(text))
+}
+
+fn check_length(bytes: &[u8]) -> Result<()> {
+    if bytes.len() <= MAX_PATH {
+        return Ok(());
+    }
+    Err(refused(bytes, "it is longer than 4096 bytes").with_hint("use shorter names, or begin at a directory further down"))
 }
 
 fn check_name(name: &[u8]) -> Result<(), &'static str> {

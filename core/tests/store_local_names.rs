@@ -60,3 +60,22 @@ fn what_is_a_users_under_the_name_of_the_staging_directory_is_told() {
     fs::write(&theirs, "a file").unwrap();
     told(&[], false);
 }
+
+#[test]
+fn a_path_that_is_too_long_fails_and_what_is_beside_it_is_listed() {
+    let directory = tempdir().unwrap();
+    fs::write(directory.path().join("file"), "").unwrap();
+    let (name, mode) = ("d".repeat(200), rustix::fs::Mode::RWXU);
+    let flags = rustix::fs::OFlags::DIRECTORY;
+    let mut at = rustix::fs::open(directory.path(), flags, rustix::fs::Mode::empty()).unwrap();
+    for _ in 0..22 {
+        rustix::fs::mkdirat(&at, &name, mode).unwrap();
+        at = rustix::fs::openat(&at, &name, flags, rustix::fs::Mode::empty()).unwrap();
+    }
+    for store in both(directory.path()) {
+        let (found, failed) = listed(&store);
+        assert_eq!(found.len(), 21);
+        assert_eq!(failed.len(), 1, "nothing below it is told: {failed:?}");
+        assert_eq!((failed[0].kind(), failed[0].path().unwrap().as_bytes().len()), (ErrorKind::InvalidInput, 21 * 201 - 1));
+    }
+}

@@ -111,6 +111,9 @@ fn place_all<'a>(
 }
 
 pub(super) fn checked(entry: Entry, destination: RelativePath) -> Found {
+    if let Err(error) = destination.check_length() {
+        return Err((destination, error));
+    }
     if entry.kind == EntryKind::Other {
         let error = Error::new(ErrorKind::Unsupported, format!("could not copy `{}`", entry.path))
             .with_cause("a device, socket or pipe is not copied")
@@ -258,6 +261,19 @@ mod tests {
         let all = ["p", "p/a.txt", "p/b.bin", "p/empty", "p/sub", "p/sub/c.txt", "p/sub/deep", "p/sub/deep/d.txt"];
         assert_eq!(walked(&[root("data", "p")], &[]), all);
         assert_eq!(walked(&[root("data/sub", "")], &[]), ["", "c.txt", "deep", "deep/d.txt"]);
+    }
+
+    #[test]
+    fn an_item_whose_path_becomes_too_long_fails_alone() {
+        let (store, filter) = (tree(), Filter::new(&[], &[]).unwrap());
+        let prefix = format!("{}{}", "d/".repeat(2000), "p".repeat(90));
+        let all = walk(&store, &[root("data", &prefix)], &filter).unwrap();
+        let (found, failed): (Vec<_>, Vec<_>) = all.partition(Result::is_ok);
+        assert_eq!(found.len(), 5, "the longest of them has 4096 bytes");
+        let failed: Vec<_> = failed.into_iter().map(|failed| failed.unwrap_err()).collect();
+        assert!(failed.iter().all(|(_, error)| error.kind() == ErrorKind::InvalidInput));
+        let failed: Vec<_> = failed.iter().map(|(path, _)| path.to_string().replace(&prefix, "p")).collect();
+        assert_eq!(failed, ["p/sub/c.txt", "p/sub/deep", "p/sub/deep/d.txt"]);
     }
 
     #[test]

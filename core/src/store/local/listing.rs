@@ -82,13 +82,12 @@ impl<'a> Walk<'a> {
                 })?,
             };
         }
-        if facts.kind == Kind::Directory {
-            if (self.prune)(path) {
-                return Ok(None);
-            }
-            if self.depth == Depth::Tree {
-                self.failed = self.descend(path, &facts, link).err().map(|error| error.about(path));
-            }
+        if facts.kind == Kind::Directory && (self.prune)(path) {
+            return Ok(None);
+        }
+        path.check_length()?;
+        if facts.kind == Kind::Directory && self.depth == Depth::Tree {
+            self.failed = self.descend(path, &facts, link).err().map(|error| error.about(path));
         }
         self.store.entry(path, &facts).map(Some)
     }
