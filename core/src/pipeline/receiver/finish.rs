@@ -72,13 +72,13 @@ impl Shared {
         }
     }
 
-    /// In a mirror, removes what stands in the way of an item of another kind.
+    /// In a mirror, removes what stands in the way of an item of another kind: a directory, file or link, but no device, pipe or socket.
     pub(crate) fn make_way(&self, path: &RelativePath, kind: ItemKind) {
         if self.options.selection != MIRROR || path.is_root() {
             return;
         }
-        let Ok(entry) = self.store.stat(path) else { return };
-        let in_the_way = (entry.kind == EntryKind::Directory) != (kind == ItemKind::Directory);
+        let Ok(there) = self.store.stat(path).map(|entry| entry.kind) else { return };
+        let in_the_way = there != EntryKind::Other && (there == EntryKind::Directory) != (kind == ItemKind::Directory);
         if in_the_way && let Err(error) = self.store.remove(path, Depth::Tree) {
             tracing::info!(%error, "could not make way");
         }

@@ -61,7 +61,7 @@ impl LocalStore {
     fn replace_with_symlink(&self, target: &Path, place: &Place, name: &Path) -> io::Result<()> {
         let temporary = PathBuf::from(self.staging.unique());
         let staged = self.staging.link(&self.root, target, &temporary)?;
-        let moved = staged.rename(&temporary, place, name);
+        let moved = staged.replace(&temporary, place, name);
         if moved.is_err() {
             let _ = staged.remove_file(&temporary);
         }
@@ -92,7 +92,7 @@ impl LocalStore {
             target => target?,
         };
         match overwrite {
-            Overwrite::Replace => source.rename(Path::new(from_name), &target, Path::new(to_name))?,
+            Overwrite::Replace => source.replace(Path::new(from_name), &target, Path::new(to_name))?,
             Overwrite::Never => source.rename_new(Path::new(from_name), &target, Path::new(to_name))?,
         }
         self.unsynced.note(from_parent);

@@ -200,7 +200,7 @@ impl Store for LocalStore {
         let target = Path::new(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(target));
         self.place_symlink(target, &local, overwrite).map_err(|error| match error.kind() {
             io::ErrorKind::IsADirectory => Error::io(format!("could not create the link `{}`", self.show(path)), &error)
-                .with_hint("remove or rename the directory that stands there"),
+                .with_hint("remove or rename what stands there"),
             _ => self.failed("create the link", path, &error),
         })
     }

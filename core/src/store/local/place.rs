@@ -11,7 +11,7 @@ use cap_std::fs::Dir;
 #[cfg(unix)]
 use cap_std::fs::OpenOptionsExt as _;
 
-use super::facts::{Facts, Found};
+use super::facts::{Facts, Found, Kind};
 use crate::options::Symlinks;
 
 /// A directory; all paths are relative to it, and the empty one is the directory itself.
@@ -162,6 +162,26 @@ impl Place {
             #[cfg(unix)]
             (Self::Free(_), Self::Confined(target)) => Ok(rustix::fs::renameat(rustix::fs::CWD, self.full(from), target, name)?),
             _ => Err(io::ErrorKind::CrossesDevices.into()),
+        }
+    }
+
+    /// Moves an entry into another place, over a file or link that stands there, but not over a device, pipe or socket: that fails with
+    /// `IsADirectory`. `name` is a single component.
+    pub(super) fn replace(&self, from: &Path, to: &Self, name: &Path) -> io::Result<()> {
+        // Most names are new, and the call that finds that out has moved the file already.
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::io::Errno;
+            match self.rename_without_replacing(from, to, name) {
+                Err(Errno::EXIST | Errno::INVAL | Errno::NOSYS) => {}
+                moved => return moved.map_err(io::Error::from),
+            }
+        }
+        match to.facts(name, Symlinks::Keep) {
+            Ok(facts) if facts.kind == Kind::Other => {
+                Err(io::Error::new(io::ErrorKind::IsADirectory, "a device, pipe or socket stands there"))
+            }
+            _ => self.rename(from, to, name),
         }
     }
 

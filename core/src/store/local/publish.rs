@@ -98,7 +98,7 @@ impl LocalStore {
     fn bring(&self, file: &Finished, place: &Place, name: &Path) -> io::Result<()> {
         let temporary = &file.writer.temporary;
         let moved = match file.overwrite {
-            Overwrite::Replace => temporary.place.rename(&temporary.name, place, name),
+            Overwrite::Replace => temporary.place.replace(&temporary.name, place, name),
             Overwrite::Never => temporary.place.rename_new(&temporary.name, place, name),
         };
         match moved {
@@ -111,7 +111,7 @@ impl LocalStore {
     fn copy_across(&self, file: &Finished, place: &Place, name: &Path) -> io::Result<()> {
         let nearby = nearby_name(name, &self.staging.unique());
         let copied = self.copy_to(file, place, &nearby).and_then(|()| match file.overwrite {
-            Overwrite::Replace => place.rename(&nearby, place, name),
+            Overwrite::Replace => place.replace(&nearby, place, name),
             Overwrite::Never => place.rename_new(&nearby, place, name),
         });
         match copied {
@@ -142,10 +142,18 @@ impl LocalStore {
             return Error::io(what, error).with_hint(super::LINK_HINT);
         }
         let there = self.checked(path).ok().and_then(|local| self.root.facts(&local, Symlinks::Keep).ok());
-        if there.is_some_and(|facts| facts.kind == Kind::Directory) {
-            return Error::new(ErrorKind::WrongType, what)
-                .with_cause("a directory stands at its name")
-                .with_hint("remove or rename the directory, then run the same command again");
+        match there.map(|facts| facts.kind) {
+            Some(Kind::Directory) => {
+                return Error::new(ErrorKind::WrongType, what)
+                    .with_cause("a directory stands at its name")
+                    .with_hint("remove or rename the directory, then run the same command again");
+            }
+            Some(Kind::Other) => {
+                return Error::new(ErrorKind::WrongType, what)
+                    .with_cause("a device, pipe or socket stands at its name")
+                    .with_hint("remove or rename it, or choose another destination: `null:` discards what is written");
+            }
+            _ => {}
         }
         match Error::io(what, error) {
             taken if taken.kind() == ErrorKind::AlreadyExists => {
