@@ -15,6 +15,9 @@ use crate::store::{Depth, EntryKind};
 /// `ReceiveOptions::selection` of a mirror.
 pub(crate) const MIRROR: u8 = 2;
 
+/// The bits of a mode by which the owner of a directory may put something into it.
+const OWNER_WRITES: u32 = 0o300;
+
 /// How often the end looks whether the last files are under their names.
 const CLOSING_LOOK: Duration = Duration::from_millis(1);
 
@@ -40,7 +43,7 @@ impl Shared {
             complete.failed.push(failure(&RelativePath::root(), &error));
         }
         if !self.options.dry_run {
-            self.set_directories(&mut complete);
+            self.set_directories(&mut complete, whole);
             self.sync_directories(&mut complete);
             let spent = whole && complete.failed.is_empty() && !self.set_aside.load(Ordering::Relaxed);
             if spent || !self.is_resumable() {
@@ -141,14 +144,17 @@ impl Shared {
         Ok(())
     }
 
-    /// Sets times and modes of directories, the deepest first, for whatever is put into a directory changes its time.
-    fn set_directories(&self, complete: &mut Complete) {
+    /// Sets times and modes of directories, the deepest first, for whatever is put into a directory changes its time. Where items failed,
+    /// the owner may write in all of them: the same command brings the rest.
+    fn set_directories(&self, complete: &mut Complete, whole: bool) {
         let mut directories = std::mem::take(&mut *self.directories.lock());
         directories.sort_by_key(|directory| std::cmp::Reverse(directory.path.components().count()));
-        for directory in directories {
+        for mut directory in directories {
             if directory.path.is_root() {
                 continue;
             }
+            let mode = directory.metadata.mode;
+            directory.metadata.mode = mode.map(|mode| if whole { mode } else { mode | OWNER_WRITES });
             match self.store.set_directory_metadata(&directory.path, &directory.metadata) {
                 Ok(()) => {}
                 // A directory that stood there before and belongs to someone else keeps its time and mode; the files in it are all right.
@@ -290,6 +296,24 @@ mod tests {
         assert!(journal.exists());
         receiver.goodbye();
         assert!(!journal.exists());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_directory_in_which_something_may_be_missing_can_be_written_to() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let place = tempfile::tempdir().unwrap();
+        let path = RelativePath::from_user("in").unwrap();
+        let store: Arc<dyn Store> = Arc::new(LocalStore::confined(place.path(), Symlinks::Keep).unwrap());
+        store.create_directory(&path).unwrap();
+        for (intact, mode) in [(false, 0o755), (true, 0o555)] {
+            let (near, _far) = memory::pair();
+            let receiver = receiver(Arc::clone(&store), near.sender);
+            let metadata = Metadata { mode: Some(0o555), ..Metadata::default() };
+            receiver.shared.directories.lock().push(TargetDirectory { path: path.clone(), metadata });
+            receiver.shared.finish(intact).unwrap();
+            assert_eq!(std::fs::metadata(place.path().join("in")).unwrap().permissions().mode() & 0o777, mode);
+        }
     }
 
     /// A block of a file that is all zeros.
