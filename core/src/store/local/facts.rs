@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What an entry is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,7 +58,7 @@ impl Facts {
 
     fn plain(kind: Kind, length: u64, modified: Option<SystemTime>) -> Self {
         let size = if kind == Kind::File { length } else { 0 };
-        let modified_ns = modified.and_then(nanoseconds);
+        let modified_ns = modified.map(nanoseconds);
         Self { kind, size, modified_ns, mode: None, version: None, sparse: false, identity: None }
     }
 
@@ -82,16 +82,30 @@ fn kind(file: bool, directory: bool, symlink: bool) -> Kind {
     }
 }
 
-/// Nanoseconds since 1970; negative before.
-fn nanoseconds(time: SystemTime) -> Option<i64> {
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(after) => i64::try_from(after.as_nanos()).ok(),
-        Err(before) => i64::try_from(before.duration().as_nanos()).ok().map(|ns| -ns),
-    }
+/// Nanoseconds since 1970; negative before. A time that they cannot tell, before 1677 or after 2262, is the nearest that they can: without
+/// any, the file would differ from each of its copies.
+fn nanoseconds(time: SystemTime) -> i64 {
+    let distance = |duration: Duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
+    time.duration_since(UNIX_EPOCH).map_or_else(|before| -distance(before.duration()), distance)
 }
 
 /// The inverse of what [`Facts`] hold.
 pub(super) fn system_time(modified_ns: i64) -> SystemTime {
-    let distance = std::time::Duration::from_nanos(modified_ns.unsigned_abs());
+    let distance = Duration::from_nanos(modified_ns.unsigned_abs());
     if modified_ns < 0 { UNIX_EPOCH - distance } else { UNIX_EPOCH + distance }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_beyond_what_nanoseconds_tell_is_the_nearest_that_they_do() {
+        let year = Duration::from_hours(8766);
+        for (distance, told) in [(year * 100, 100 * 8766 * 3_600_000_000_000), (year * 430, i64::MAX)] {
+            assert_eq!(nanoseconds(UNIX_EPOCH + distance), told);
+            assert_eq!(nanoseconds(UNIX_EPOCH - distance), -told);
+            assert_eq!([told, -told].map(|time| nanoseconds(system_time(time))), [told, -told]);
+        }
+    }
 }
