@@ -6,6 +6,7 @@ Snakemake calls the `managed_` coroutines; the methods without that prefix do th
 from __future__ import annotations
 
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -151,6 +152,8 @@ class StorageObject(StorageObjectRead, StorageObjectWrite, StorageObjectGlob, St
                 self.provider.retrievals.run(Request(place, copy, self.print_query))
                 # The first copy may share its time with an object of the cache.
                 shutil.copyfile(copy, fresh)
+                # The cache takes the leave to write from its copies; of what a link leads to only they tell the mode.
+                fresh.chmod(stat.S_IMODE(copy.stat().st_mode) | stat.S_IWUSR if entry.mode is None else entry.mode)
             self.provider.stores.run(Request(place, fresh, self.print_query))
 
     def list_candidate_matches(self) -> Iterable[str]:

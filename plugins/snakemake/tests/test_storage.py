@@ -6,7 +6,9 @@ import asyncio
 import importlib
 import logging
 import os
+import stat
 import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import partialmethod
 from pathlib import Path
@@ -228,6 +230,20 @@ def test_a_directory_holds_nothing_that_an_earlier_attempt_brought_and_is_gone(
     asyncio.run(found.managed_retrieve())
     assert [path.name for path in found.local_path().iterdir()] == ["kept"]
     assert [path.name for path in found.local_path().parent.iterdir()] == ["d"]
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_a_touched_file_keeps_its_mode(scratch: Path, server: Server, cache: bool) -> None:
+    settings = StorageProviderSettings(cache_dir=str(scratch / "cache") if cache else None)
+    provider = StorageProvider(local_prefix=scratch / "local", logger=logging.getLogger("edt"), settings=settings)
+    for mode in (0o755, 0o600, 0o440):
+        file = server.root / f"{mode:o}"
+        file.write_text("x")
+        file.chmod(mode)
+        os.utime(file, ns=(0, 1))
+        asyncio.run(object_at(provider, server, file.name).managed_touch())
+        assert (stat.S_IMODE(file.stat().st_mode), file.read_text()) == (mode, "x")
+        assert file.stat().st_mtime > time.time() - 100
 
 
 def test_what_the_node_has_is_held_to_the_present_state(scratch: Path, server: Server) -> None:
