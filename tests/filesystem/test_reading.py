@@ -36,6 +36,15 @@ def test_a_url_is_opened_without_any_import(world: Server, place: Path, url: str
     assert encrypted.unstrip_protocol(path).startswith("edts://") and encrypted.cat(path) == b"alpha"
 
 
+def test_a_name_that_is_not_text_has_a_url(fs: EdtFileSystem, fs_path: str, place: Path) -> None:
+    (place / os.fsdecode(b"l\xe9")).write_text("latin")
+    [path] = fs.ls(fs_path, detail=False)
+    url = fs.unstrip_protocol(path)
+    assert url.endswith("/l%E9") and fs._strip_protocol(url) == path
+    with fsspec.open(url, "r") as file:
+        assert file.read() == "latin"
+
+
 @pytest.mark.parametrize("url", ["edt:///x", "edts:///x", "edt+s3:///x"])
 def test_a_url_without_a_host_says_so(url: str) -> None:
     with pytest.raises(ValueError, match="no server is named"):

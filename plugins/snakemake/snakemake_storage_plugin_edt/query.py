@@ -85,7 +85,7 @@ class Place:
     def within(self, authority: str, path: str) -> Place:
         """Another place of the same service, or its root; `path` is written as in a query."""
         names = "/".join(name for name in path.split("/") if name)
-        return Place(self.scheme, authority, names if self.scheme in _KEYS_AS_WRITTEN else unquote(names))
+        return Place(self.scheme, authority, names if self.scheme in _KEYS_AS_WRITTEN else _decoded(names))
 
     def shown(self) -> str:
         """The query without passwords and signatures."""
@@ -97,12 +97,20 @@ class Place:
             return path
         # Wildcards may hold regular expressions.
         parts = _WILDCARD.split(path)
-        return "".join(part if number % 2 else quote(part, safe=_SAFE) for number, part in enumerate(parts))
+        return "".join(
+            part if number % 2 else quote(part, safe=_SAFE, errors="surrogateescape")
+            for number, part in enumerate(parts)
+        )
 
     def _shown_authority(self, instead: str) -> str:
         user, at, host = self.authority.rpartition("@")
         name, colon, _ = user.partition(":")
         return f"{name}{instead if colon else ''}{at}{host}"
+
+
+def _decoded(name: str) -> str:
+    """A name as Python writes those of files: each byte that is not UTF-8 has a code of its own."""
+    return unquote(name, errors="surrogateescape")
 
 
 def place_of(query: str) -> Place:
@@ -125,7 +133,7 @@ def place_of(query: str) -> Place:
     if authority in (".", ".."):
         raise QueryError(f"`{authority}` is no name of a bucket or host")
     written = [name for name in path.split("/") if name not in ("", ".")]
-    names = written if scheme in _KEYS_AS_WRITTEN else [unquote(name) for name in written]
+    names = written if scheme in _KEYS_AS_WRITTEN else [_decoded(name) for name in written]
     if any(name in (".", "..") or "\0" in name or ("/" in name and "{" not in name) for name in names):
         raise QueryError("it holds `..`, or a character that no name can hold")
     if not names:

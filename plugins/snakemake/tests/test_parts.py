@@ -44,6 +44,7 @@ def test_importing_the_plugin_loads_neither_edt_nor_threads() -> None:
         ("edt+https://me:secret@h/f?sig=a/b", "https://me:secret@h/f?sig=a/b", "https/me-@h/query-985918eb1661ea7d/f"),
         (r"edt://h/{s,[a-z]+\d{2}}.t t", r"edt://h/{s,[a-z]+\d{2}}.t%20t", r"edt/h/{s,[a-z]+\d{2}}.t t"),
         ("edt+file:///data/x", "file:///data/x", "file/local/data/x"),
+        ("edt://h/l%E9/{s}", "edt://h/l%E9/{s}", "edt/h/l\udce9/{s}"),
     ],
 )
 def test_a_query_names_a_place_and_a_local_path(query: str, url: str, suffix: str) -> None:

@@ -321,3 +321,18 @@ def test_candidates_are_queries_of_the_same_form(provider: StorageProvider, serv
     assert {server.url(f"g/{name}/x.txt") for name in ("a", "b")} <= set(found.list_candidate_matches())
     root = object_at(provider, server, "{name}/a/x.txt")
     assert server.url("g/a/x.txt") in set(root.list_candidate_matches())
+
+
+def test_names_that_are_not_text_are_found_and_fetched(provider: StorageProvider, server: Server) -> None:
+    (server.root / "d").mkdir()
+    for name in (b"l\xe9", "lé".encode(), b"plain"):
+        (server.root / "d" / os.fsdecode(name)).write_bytes(name)
+    matches = object_at(provider, server, "d/{name}").list_candidate_matches()
+    assert set(matches) == {server.url(f"d/{name}") for name in ("l%E9", "l%C3%A9", "plain")}
+    found = object_at(provider, server, "d/l%E9")
+    assert found.exists() and found.size() == 2
+    asyncio.run(found.managed_retrieve())
+    assert found.local_path().read_bytes() == b"l\xe9"
+    (server.root / "d" / os.fsdecode(b"l\xe9")).unlink()
+    asyncio.run(found.managed_store())
+    assert (server.root / "d" / os.fsdecode(b"l\xe9")).read_bytes() == b"l\xe9"

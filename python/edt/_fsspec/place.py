@@ -24,7 +24,8 @@ def split(url: str) -> tuple[str | None, str | None, str]:
             authority, _, path = url[len(scheme) + 3 :].partition("/")
             if scheme in ("edt+http", "edt+https") and "?" in path:
                 raise ValueError(f"could not use a URL of `{authority}`: it has a part after `?`; use edt.copy")
-            return scheme, authority, "/" + (path if _is_as_written(scheme) else unquote(path))
+            path = path if _is_as_written(scheme) else unquote(path, errors="surrogateescape")
+            return scheme, authority, f"/{path}"
         if url.startswith(f"{scheme}::"):
             return scheme, None, url[len(scheme) + 2 :]
     return None, None, url
