@@ -50,6 +50,8 @@ UNKNOWN = Unknown.UNKNOWN
 class _Listing:
     entries: Mapping[str, edt.Entry]
     tree: bool
+    linked: bool
+    """Whether there are links in it that are followed."""
     until: float
 
 
@@ -142,14 +144,17 @@ class Listings:
         return [(place.child(entry.path), entry) for entry in found if entry.path]
 
     def siblings(self, place: Place) -> list[tuple[Place, edt.Entry]] | None:
-        """What lies beside a place, itself included; `None` where directories cannot be listed."""
+        """What lies beside a place, itself included; `None` where directories cannot be listed, or hold links.
+
+        A link alone does not say whether there is what it leads to.
+        """
         parent = place.parent
         if not self.is_listable(place):
             return None
         listing = self._listed.get(parent)
         if listing is None or time.monotonic() >= listing.until:
             listing = self._list(parent, tree=False)
-        if listing is None:
+        if listing is None or listing.linked:
             return None
         return [(parent.child(name), entry) for name, entry in listing.entries.items() if "/" not in name]
 
@@ -208,7 +213,8 @@ class Listings:
             self._unlistable.add(directory)
             return None
         entries = {entry.path: entry for entry in found if entry.path}
-        listing = _Listing(entries, tree, self._until(begun))
+        linked = any(_is_followed(directory, entry) for entry in found)
+        listing = _Listing(entries, tree, linked, self._until(begun))
         with self._locks.own.known:
             if changes == self._changes:
                 self._listed[directory] = listing

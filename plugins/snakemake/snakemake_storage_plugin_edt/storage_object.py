@@ -71,8 +71,7 @@ class StorageObject(StorageObjectRead, StorageObjectWrite, StorageObjectGlob, St
         with self._explained("check"):
             listings = self.provider.listings
             siblings = None if mounted else await self.provider.beside(lambda: listings.siblings(self.place))
-        # A link alone does not say whether there is what it leads to.
-        if siblings is None or any(place == self.place and entry.kind == "symlink" for place, entry in siblings):
+        if siblings is None:
             key = self.cache_key()
             cache.exists_in_storage[key] = await self.managed_exists()
             if cache.exists_in_storage[key]:

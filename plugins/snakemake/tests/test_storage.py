@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from snakemake.io import IOCache
 
 from harness import Server, wait_until
 from snakemake_storage_plugin_edt import StorageObject, StorageProvider, StorageProviderSettings
@@ -287,6 +288,23 @@ def test_a_link_is_the_file_that_it_leads_to_with_the_later_time(provider: Stora
             assert found.local_path().read_text() == "content" and not found.local_path().is_symlink()
             assert found.local_path().stat().st_mtime == later
     assert not object_at(provider, server, "no").exists()
+
+
+def test_a_link_that_leads_nowhere_is_missing_whatever_is_asked_for_first(
+    provider: StorageProvider, server: Server
+) -> None:
+    for name in ("a", "b"):
+        (server.root / name).write_text("x")
+    (server.root / "dangling").symlink_to("nowhere")
+    (server.root / "link").symlink_to("a")
+    for order in (("dangling", "a", "link", "b", "none"), ("a", "none", "link", "b", "dangling")):
+        cache, told = IOCache(0), {}
+        for name in order:
+            found = object_at(provider, server, name)
+            asyncio.run(found.inventory(cache))
+            told[name] = cache.exists_in_storage.get(found.cache_key())
+        assert told == {"a": True, "b": True, "dangling": False, "link": True, "none": False}
+        assert cache.size[object_at(provider, server, "b").cache_key()] == 1
 
 
 def test_a_link_that_changed_is_looked_at_anew(scratch: Path, server: Server) -> None:
