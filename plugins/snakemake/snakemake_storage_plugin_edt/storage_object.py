@@ -25,7 +25,7 @@ from snakemake_interface_storage_plugins.storage_object import (
 )
 
 from snakemake_storage_plugin_edt.batches import Request
-from snakemake_storage_plugin_edt.local import beside
+from snakemake_storage_plugin_edt.local import beside, make_room
 from snakemake_storage_plugin_edt.provider import StorageProvider
 from snakemake_storage_plugin_edt.query import Place, place_of
 
@@ -237,10 +237,15 @@ class StorageObject(StorageObjectRead, StorageObjectWrite, StorageObjectGlob, St
         if not mounted.exists():
             raise FileOrDirectoryNotFoundError(self.print_query, mounted)
         path = self.local_path()
-        path.parent.mkdir(parents=True, exist_ok=True)
+        # A link that is there is replaced at once: other jobs may use it.
+        if not path.is_symlink():
+            make_room(path)
         part = beside(path)
-        part.symlink_to(mounted)
-        part.replace(path)
+        try:
+            part.symlink_to(mounted)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
         return True
 
     @contextmanager

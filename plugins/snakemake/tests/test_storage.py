@@ -260,15 +260,30 @@ def test_what_the_node_has_is_held_to_the_present_state(scratch: Path, server: S
 
 
 def test_a_mounted_object_is_linked_and_not_fetched(scratch: Path, server: Server) -> None:
-    (server.root / "exp").mkdir()
+    provider = mounting(scratch, server)
     (server.root / "exp/f").write_text("x")
-    settings = StorageProviderSettings(mounts=f"{server.url('exp')}={server.root / 'exp'}")
-    provider = StorageProvider(local_prefix=scratch / "local", logger=logging.getLogger("edt"), settings=settings)
     found = object_at(provider, server, "exp/f")
     server.kill()
     assert found.exists() and found.size() == 1 and found.local_footprint() == 0
     asyncio.run(found.managed_retrieve())
     assert found.local_path().is_symlink() and found.local_path().read_text() == "x"
+
+
+def test_a_mounted_directory_takes_the_place_of_a_local_one(scratch: Path, server: Server) -> None:
+    found = object_at(mounting(scratch, server), server, "exp/d")
+    (server.root / "exp/d").mkdir()
+    (found.local_path() / "old").mkdir(parents=True)
+    for _ in range(2):
+        asyncio.run(found.managed_retrieve())
+        assert found.local_path().readlink() == server.root / "exp/d"
+        assert [path.name for path in found.local_path().parent.iterdir()] == ["d"]
+
+
+def mounting(scratch: Path, server: Server) -> StorageProvider:
+    """A provider for which a directory of the server is mounted."""
+    (server.root / "exp").mkdir()
+    settings = StorageProviderSettings(mounts=f"{server.url('exp')}={server.root / 'exp'}")
+    return StorageProvider(local_prefix=scratch / "local", logger=logging.getLogger("edt"), settings=settings)
 
 
 def test_a_link_is_the_file_that_it_leads_to_with_the_later_time(provider: StorageProvider, server: Server) -> None:
