@@ -49,10 +49,11 @@ class Cache:
         target = self._objects / name
         target.parent.mkdir(parents=True, exist_ok=True)
         file.chmod(described.st_mode & 0o777 & ~_WRITE_BITS)
-        # Before the object is there: what was never used goes first.
-        self._used(target).touch()
-        file.replace(target)
         entry = self._entry(url, described.st_size, described.st_mtime_ns)
+        # Before the object is there: what was never used goes first.
+        with self._used(target).open("a") as used:
+            used.write(f"{entry.relative_to(self._index)}\n")
+        file.replace(target)
         entry.parent.mkdir(parents=True, exist_ok=True)
         part = beside(entry)
         part.write_text(name)
@@ -71,16 +72,27 @@ class Cache:
         for _, size, path in sorted(found):
             if total <= self._limit:
                 return
-            path.unlink(missing_ok=True)
-            self._used(path).unlink(missing_ok=True)
+            self._remove(path)
             total -= size
+
+    def _remove(self, target: Path) -> None:
+        """Removes an object and what leads to it."""
+        used = self._used(target)
+        with suppress(OSError):
+            for entry in used.read_text().splitlines():
+                (self._index / entry).unlink(missing_ok=True)
+        target.unlink(missing_ok=True)
+        used.unlink(missing_ok=True)
 
     def _entry(self, url: str, size: int, modified_ns: int) -> Path:
         key = blake2b(f"{url}\0{size}\0{modified_ns}".encode(errors="surrogateescape"), digest_size=20).hexdigest()
         return self._index / key[:2] / key
 
     def _used(self, target: Path) -> Path:
-        """A file beside the object whose time is that of its last use: the object's own time is that of its source."""
+        """A file beside the object that names what leads to it in the index, and whose time is that of its last use.
+
+        The object's own time is that of its source.
+        """
         return target.with_name(f"{target.name}.used")
 
     def _last_use(self, path: Path) -> float:

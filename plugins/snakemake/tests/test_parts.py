@@ -178,3 +178,4 @@ def test_the_cache_drops_what_was_not_used_for_longest(scratch: Path) -> None:
     cache.trim()
     kept = [number for number in range(4) if cache.find(f"edt://h/{number}", 400, number) is not None]
     assert kept == [0, 3]
+    assert len([path for path in (scratch / "cache/index").rglob("*") if path.is_file()]) == 2
