@@ -47,6 +47,41 @@ def test_a_file_appears_whole_when_it_is_closed(fs: EdtFileSystem, fs_path: str,
     assert fs.info(f"{fs_path}/new/a.bin")["size"] == len(content)
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o664, 0o755])
+@pytest.mark.parametrize("content", [b"small", LARGE], ids=["small", "large"])
+def test_a_file_that_is_written_again_keeps_its_mode(
+    fs: EdtFileSystem, fs_path: str, place: Path, content: bytes, mode: int
+) -> None:
+    (place / "a").write_bytes(b"before")
+    assert fs.ls(fs_path, detail=False) == [f"{fs_path}/a"]
+    # Behind the back of the listing that is kept.
+    (place / "a").chmod(mode)
+    for how in ("wb", "ab"):
+        with fs.open(f"{fs_path}/a", how) as file:
+            file.write(content)
+        assert stat.S_IMODE((place / "a").stat().st_mode) == mode
+    assert (place / "a").read_bytes() == content * 2
+
+
+def test_a_file_in_the_place_of_a_link_has_the_usual_mode(fs: EdtFileSystem, fs_path: str, place: Path) -> None:
+    (place / "a").write_bytes(b"before")
+    (place / "a").chmod(0o600)
+    modes = set()
+    for content in (b"small", LARGE):
+        (place / "link").unlink(missing_ok=True)
+        (place / "link").symlink_to("a")
+        fs.pipe_file(f"{fs_path}/link", content)
+        modes.add(stat.S_IMODE((place / "link").lstat().st_mode))
+    assert modes == {0o666 & ~umask()} and (place / "a").read_bytes() == b"before"
+
+
+def umask() -> int:
+    """The bits that new files of this machine lack."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
 def test_a_full_temporary_directory_is_named(fs: EdtFileSystem, fs_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any) -> Any:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

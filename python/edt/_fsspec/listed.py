@@ -35,10 +35,10 @@ class Listed(Connected):
                     return dict(known)
         return self._described([self.native.stat(relative(path))], "")[0]
 
-    def found(self, path: str) -> Info | None:
+    def found(self, path: str, refresh: bool = False) -> Info | None:
         """Describes an entry, or says that there is none; what the server cannot tell is an error."""
         try:
-            return self.info(path)
+            return self.info(path, refresh=refresh)
         except (FileNotFoundError, WrongTypeError):
             return None
 

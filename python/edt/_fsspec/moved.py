@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -73,10 +74,25 @@ class Moved(Listed):
         self._transfer(sources, self.address(target).rstrip("/") + slash, callback)
         self.forget(target)
 
-    def bring(self, source: str, target: str, *, replace: bool, callback: Callback = DEFAULT_CALLBACK) -> None:
-        """Copies one file of this machine to a name at the server; what an interruption leaves is thrown away."""
-        if self.isdir(target):
+    def bring(
+        self,
+        source: str,
+        target: str,
+        *,
+        replace: bool,
+        callback: Callback = DEFAULT_CALLBACK,
+        keeps_mode: bool = False,
+    ) -> None:
+        """Copies one file of this machine to a name at the server; what an interruption leaves is thrown away.
+
+        With `keeps_mode` the source first gets the mode of the file that it replaces.
+        """
+        found = self.found(target, refresh=keeps_mode) or {}
+        if found.get("type") == "directory":
             raise IsADirectoryError(f"could not write `{target}`: it is a directory")
+        if keeps_mode and "mode" in found and not found["islink"]:
+            # It has to be read here.
+            os.chmod(source, found["mode"] | stat.S_IRUSR)
         overwrite = "replace" if replace else "never"
         try:
             self._transfer([source], self.address(target), callback, overwrite=overwrite, resumable=False)

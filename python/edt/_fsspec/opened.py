@@ -160,7 +160,7 @@ class WriteFile(AbstractBufferedFile):
             if self._small is not None:
                 self.fs.native.write(relative(self.path), self._small, self.mode != "xb")
             else:
-                self.fs.bring(str(self._temporary), self.path, replace=self.mode != "xb")
+                self.fs.bring(str(self._temporary), self.path, replace=self.mode != "xb", keeps_mode=True)
         finally:
             self.discard()
             self.fs.forget(self.path)
