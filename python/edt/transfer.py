@@ -118,12 +118,16 @@ class Transfer:
 
 
 class TransferHandle:
-    """A running transfer, from `Transfer.start`. Dropping it, or leaving its `with` block by an exception, cancels."""
+    """A running transfer, from `Transfer.start`. Dropping it, or leaving its `with` block by an exception, cancels.
+
+    The end of the block joins, unless `join` has told the error before.
+    """
 
     def __init__(self, native: _edt.Handle) -> None:
         self._native = native
         self._joining = threading.Lock()
         self._outcome: Report | Error | None = None
+        self._has_raised = False
 
     def __iter__(self) -> Iterator[Event]:
         """Yields the events as they come. Each goes to one taker only; ends when the transfer does."""
@@ -151,7 +155,9 @@ class TransferHandle:
                 except Error as error:
                     self._outcome = error
         if isinstance(self._outcome, Error):
-            raise self._outcome
+            self._has_raised = True
+            # Each raise would add to the trace of the one before.
+            raise self._outcome.with_traceback(None)
         return self._outcome
 
     def __enter__(self) -> Self:
@@ -161,7 +167,9 @@ class TransferHandle:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
-            self.join()
+            # What `join` raised in the block was dealt with there.
+            if not self._has_raised:
+                self.join()
             return
         self.cancel()
         with suppress(Error):

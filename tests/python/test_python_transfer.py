@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import traceback
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,29 @@ def test_a_cancelled_transfer_says_so_to_everyone_who_joins(target: Path) -> Non
     for thread in threads:
         thread.join()
     assert [error.kind for error in errors] == ["cancelled", "cancelled"]
+
+
+def test_an_error_that_a_block_dealt_with_is_not_raised_at_its_end(target: Path) -> None:
+    with endless(target).start() as handle:
+        handle.cancel()
+        with pytest.raises(edt.CancelledError):
+            handle.join()
+
+
+def test_an_error_that_a_block_did_not_ask_for_is_raised_at_its_end(target: Path) -> None:
+    with pytest.raises(edt.CancelledError), endless(target).start() as handle:
+        handle.cancel()
+
+
+def test_the_trace_of_an_error_does_not_grow_with_each_join(target: Path) -> None:
+    handle = endless(target).start()
+    handle.cancel()
+    traces = []
+    for _ in range(3):
+        with pytest.raises(edt.CancelledError) as raised:
+            handle.join()
+        traces.append(len(traceback.extract_tb(raised.value.__traceback__)))
+    assert len(set(traces)) == 1
 
 
 def test_other_threads_run_while_bytes_move(target: Path) -> None:
