@@ -70,7 +70,7 @@ class Handle:
         """Asks the transfer to stop; may be called any number of times, from any thread."""
 
     def join(self) -> Report:
-        """Waits for the end; may be called once."""
+        """Waits for the end; may be called once, and again if it was interrupted."""
 
 @final
 class Report:

@@ -33,13 +33,29 @@ where
     T: Send + 'static,
     W: FnOnce() -> edt::Result<T> + Send + 'static,
 {
+    let answered = begun(py, work)?;
+    let received = receive(py, &answered)?;
+    answer(py, received)
+}
+
+/// Begins `work` on a thread of its own and says where its answer will come.
+pub(crate) fn begun<T, W>(py: Python<'_>, work: W) -> PyResult<Receiver<edt::Result<T>>>
+where
+    T: Send + 'static,
+    W: FnOnce() -> edt::Result<T> + Send + 'static,
+{
     let (answer, answered) = bounded(1);
     let run = move || {
         let _ = answer.send(work());
     };
     let spawned = thread::Builder::new().name("edt-python".to_owned()).spawn(run);
     spawned.map_err(|cause| raised(py, &Error::io("could not start a thread", &cause)))?;
-    match receive(py, &answered)? {
+    Ok(answered)
+}
+
+/// Turns what came from such a thread into a value or an exception; nothing comes from one that panicked.
+pub(crate) fn answer<T>(py: Python<'_>, received: Option<edt::Result<T>>) -> PyResult<T> {
+    match received {
         Some(result) => result.map_err(|error| raised(py, &error)),
         None => Err(raised(py, &Error::new(ErrorKind::Io, "the call panicked").with_hint("report this as a bug"))),
     }

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::error::{interruptible, raised, receive};
+use crate::error::{answer, begun, interruptible, raised, receive};
 use crate::optimizer::PythonOptimizer;
 use crate::options::transfer_options;
 use crate::report::Report;
@@ -36,7 +36,8 @@ pub(crate) fn start(
         transfer = transfer.without_resuming();
     }
     let handle = interruptible(py, move || transfer.start())?;
-    Ok(Handle { events: handle.events(), canceller: handle.canceller(), running: Mutex::new(Some(handle)) })
+    let (events, canceller) = (handle.events(), handle.canceller());
+    Ok(Handle { events, canceller, running: Mutex::new(Some(handle)), joining: Mutex::new(None) })
 }
 
 #[pyclass(module = "edt._edt", frozen)]
@@ -45,6 +46,8 @@ pub(crate) struct Handle {
     canceller: Canceller,
     /// `None` once it was joined.
     running: Mutex<Option<TransferHandle>>,
+    /// Where the outcome comes while it is waited for; a call that was interrupted leaves it to the next one.
+    joining: Mutex<Option<Receiver<edt::Result<edt::Report>>>>,
 }
 
 #[pymethods]
@@ -60,14 +63,23 @@ impl Handle {
     }
 
     fn join(&self, py: Python<'_>) -> PyResult<Report> {
-        let handle = self.running.lock().take().ok_or_else(|| raised(py, &taken()))?;
-        interruptible(py, move || handle.join()).map(Report)
+        if let Some(handle) = self.running.lock().take() {
+            *self.joining.lock() = Some(begun(py, move || handle.join())?);
+        }
+        let outcome = self.joining.lock().clone().ok_or_else(|| raised(py, &taken()))?;
+        let received = receive(py, &outcome)?;
+        *self.joining.lock() = None;
+        answer(py, received).map(Report)
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
         let handle = self.running.lock().take();
+        // The thread of a call that was interrupted waits for the end.
+        if self.joining.lock().is_some() {
+            self.canceller.cancel();
+        }
         // Ending may wait for a thread that waits for the GIL, to ask an optimizer written in Python.
         if Python::try_attach(|py| py.detach(|| drop(handle))).is_none() {
             self.canceller.cancel();

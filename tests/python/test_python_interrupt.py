@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import edt
+from edt import _edt
 
 SCRIPT = """
 import sys, edt
@@ -69,6 +70,21 @@ def test_ctrl_c_ends_a_call_that_waits_for_a_peer() -> None:
             edt.list(f"edt://127.0.0.1:{silent.getsockname()[1]}/")
         thread.join()
         connections[0].close()
+
+
+def test_a_join_that_was_interrupted_can_be_called_again(tmp_path: Path) -> None:
+    native = _edt.start(["zero:4x1GiB"], str(tmp_path / "target"), {"limit_rate": "1MB"})
+    # While the other one waits without the lock of Python.
+    timer = threading.Timer(0.3, _thread.interrupt_main)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        native.join()
+    timer.join()
+    native.cancel()
+    with pytest.raises(edt.CancelledError):
+        native.join()
+    with pytest.raises(edt.InvalidInputError, match="joined before"):
+        native.join()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent differently there")
