@@ -1,17 +1,20 @@
 //! Refuses what would destroy or never end: a destination that is a source or lies inside one, two sources under one name.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use globset::GlobBuilder;
 
-use super::{absolute, is_local_pattern, is_pattern};
+use super::{absolute, is_local_pattern, is_pattern, relative};
 use crate::endpoint::{Endpoint, Location, ServiceUrl};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Selection, Symlinks, TransferOptions};
 use crate::path::RelativePath;
+use crate::plan::{is_chosen, minimal};
 use crate::protocol::message::Root;
 
+const INSIDE: &str = "the destination lies inside the source";
+const CHOSEN: &str = "some of what was chosen lies where the copy would be written";
 const MIRRORED: &str = "the source lies inside the destination, from which a mirror would remove it";
 
 /// An error that names both if two sources would have the same name below the destination. `roots` are those of `sources`, in order.
@@ -25,7 +28,8 @@ pub(crate) fn distinct(sources: &[Endpoint], roots: &[Root]) -> Result<()> {
         .with_hint("copy them one after the other, each to a destination of its own"))
 }
 
-/// An error if a local destination is a source or lies inside one, and for a mirror also if a source lies inside it.
+/// An error if a local destination is a source or lies inside one, and for a mirror also if a source lies inside it. Of a source of which
+/// files were chosen only these are read: the destination may lie beside them.
 ///
 /// A server's files cannot be copied to a server, so no overlap is possible there.
 pub(crate) fn separate(sources: &[Endpoint], destination: &Endpoint, options: &TransferOptions) -> Result<()> {
@@ -48,11 +52,16 @@ pub(crate) fn separate(sources: &[Endpoint], destination: &Endpoint, options: &T
             let name = if into { absolute(&path)?.file_name().map(OsStr::to_owned) } else { None };
             (from, real(&name.map_or_else(|| base.clone(), |name| base.join(name)))?)
         };
-        let why = match () {
-            () if from == to => "they are the same",
-            () if to.starts_with(&from) => "the destination lies inside the source",
-            () if options.selection == Selection::Mirror && from.starts_with(&to) => MIRRORED,
-            () => continue,
+        let found = |file: &RelativePath| {
+            let path = from.join(file.to_local()?);
+            names(&if options.symlinks == Symlinks::Follow { real(&path)? } else { unfollowed(&path)? })
+        };
+        let why = match (&options.files, to.starts_with(&from)) {
+            _ if from == to => "they are the same",
+            (None, true) => INSIDE,
+            (Some(files), true) if meets(files, &names(&to)?, found)? => CHOSEN,
+            _ if options.selection == Selection::Mirror && from.starts_with(&to) => MIRRORED,
+            _ => continue,
         };
         return Err(overlapping(source, destination, why));
     }
@@ -77,14 +86,12 @@ fn apart(sources: &[Endpoint], destination: &Endpoint, url: &ServiceUrl, options
         } else {
             (from, to.clone())
         };
-        let why = if from == to {
-            "they are the same"
-        } else if to.strip_prefix(&from).is_some() {
-            "the destination lies inside the source"
-        } else if options.selection == Selection::Mirror && from.strip_prefix(&to).is_some() {
-            MIRRORED
-        } else {
-            continue;
+        let why = match (&options.files, to.strip_prefix(&from).is_some()) {
+            _ if from == to => "they are the same",
+            (None, true) => INSIDE,
+            (Some(files), true) if meets(files, &to, |file| Ok(from.join(file)))? => CHOSEN,
+            _ if options.selection == Selection::Mirror && from.strip_prefix(&to).is_some() => MIRRORED,
+            _ => continue,
         };
         return Err(overlapping(source, destination, why));
     }
@@ -101,6 +108,28 @@ fn matched_there(pattern: &RelativePath, destination: &RelativePath) -> Option<R
     let glob = GlobBuilder::new(&pattern.to_string()).literal_separator(true).build().ok()?.compile_matcher();
     std::iter::successors(Some(destination.clone()), RelativePath::parent)
         .find(|path| !path.is_root() && glob.is_match(path.to_string()))
+}
+
+/// Whether one of the chosen files and directories holds the destination, or what is written of them below it, or lies in that. `found`
+/// tells where a chosen one is.
+fn meets(files: &[RelativePath], to: &RelativePath, found: impl Fn(&RelativePath) -> Result<RelativePath>) -> Result<bool> {
+    let chosen = minimal(files.to_vec());
+    let is_written = |below: &RelativePath| {
+        let before = chosen.partition_point(|file| file.components().lt(below.components()));
+        is_chosen(&chosen, below) || chosen[before..].first().is_some_and(|file| file.strip_prefix(below).is_some())
+    };
+    for file in &chosen {
+        let item = found(file)?;
+        if to.strip_prefix(&item).is_some() || item.strip_prefix(to).is_some_and(|below| is_written(&below)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The names of a whole path.
+fn names(path: &Path) -> Result<RelativePath> {
+    relative(&path.components().filter(|part| matches!(part, Component::Normal(_))).collect::<PathBuf>())
 }
 
 fn overlapping(source: &Endpoint, destination: &Endpoint, why: &str) -> Error {
@@ -167,9 +196,12 @@ mod tests {
         }
 
         fn check(&self, sources: &[&str], destination: &str, selection: Selection) -> Option<String> {
+            self.check_with(sources, destination, &TransferOptions { selection, ..TransferOptions::default() })
+        }
+
+        fn check_with(&self, sources: &[&str], destination: &str, options: &TransferOptions) -> Option<String> {
             let sources: Vec<_> = sources.iter().map(|name| self.at(name)).collect();
-            let options = TransferOptions { selection, ..TransferOptions::default() };
-            separate(&sources, &self.at(destination), &options).err().map(|error| error.explain())
+            separate(&sources, &self.at(destination), options).err().map(|error| error.explain())
         }
     }
 
@@ -229,6 +261,57 @@ mod tests {
         assert!(world.check(&["link"], "src/sub", Selection::All).is_some());
         // Among several sources a link stays a link, so it does not hold what it leads to.
         assert_eq!(world.check(&["link", "src-2"], "src/sub/", Selection::All), None);
+    }
+
+    fn choosing(files: &[&str]) -> TransferOptions {
+        let files = files.iter().map(|name| RelativePath::from_user(name).unwrap()).collect();
+        TransferOptions { files: Some(files), ..TransferOptions::default() }
+    }
+
+    #[test]
+    fn a_destination_may_lie_beside_the_files_that_were_chosen() {
+        let world = World::new();
+        let check = |files: &[&str], destination: &str| {
+            let there = world.check_with(&["src"], destination, &choosing(files)).is_some();
+            let service = separate(&["s3://b/src".into()], &format!("s3://b/{destination}").into(), &choosing(files)).is_err();
+            assert_eq!(there, service, "{files:?} to {destination}");
+            there
+        };
+        for (files, destination) in [
+            (&["file"][..], "src/sub"),
+            (&["file"], "src/new/deep"),
+            (&["file", "su"], "src/sub"),
+            (&["sub/old"], "src/sub"),
+            (&[], "src/sub"),
+        ] {
+            assert!(!check(files, destination), "{files:?} to {destination}");
+        }
+        for (files, destination) in [
+            (&["sub"][..], "src/sub"),
+            (&["sub"], "src/sub/new"),
+            (&["file", "sub"], "src/sub/new/deep"),
+            (&["."], "src/sub"),
+            (&["file"], "src"),
+            (&["file"], "src/file"),
+            // What one is copied to is another that was chosen, lies in it, or holds it.
+            (&["file", "sub/file"], "src/sub"),
+            (&["a/b", "sub/a"], "src/sub"),
+            (&["a", "a-b", "sub/a/b"], "src/sub"),
+        ] {
+            assert!(check(files, destination), "{files:?} to {destination}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_do_not_hide_that_a_chosen_directory_holds_the_destination() {
+        let world = World::new();
+        std::os::unix::fs::symlink("sub", world.0.path().join("src/link")).unwrap();
+        let through = choosing(&["link/new"]);
+        assert!(world.check_with(&["src"], "src/sub/new/deep", &through).is_some());
+        let followed = TransferOptions { symlinks: Symlinks::Follow, ..choosing(&["link"]) };
+        assert!(world.check_with(&["src"], "src/sub/new", &followed).is_some());
+        assert_eq!(world.check_with(&["src"], "src/sub/new", &choosing(&["link"])), None);
     }
 
     #[test]
