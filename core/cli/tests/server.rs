@@ -220,6 +220,23 @@ fn a_copy_is_verified_against_the_manifest_of_its_transfer() {
     assert_eq!((last["ok"].as_u64(), last["differs"].as_u64(), last["missing"].as_u64()), (Some(0), Some(1), Some(1)));
 }
 
+#[test]
+fn one_file_that_went_into_a_directory_is_verified_there() {
+    let world = world_with_tree();
+    world.make_directory("here");
+    world.make_directory("root/up");
+    let server = world.serve("root");
+    let up = format!("{}/up", server.url);
+    for (source, into) in [("src/a.txt", "here"), ("src/a.txt", up.as_str()), (&format!("{up}/a.txt"), "new/")] {
+        let told = world.edt(&format!("cp --json --manifest manifest {source} {into}")).expect(0).out;
+        assert!(told.contains(r#""event":"file_done","path":"a.txt""#), "{told}");
+        let out = world.edt(&format!("verify manifest {into}")).expect(0).out;
+        assert!(out.contains("1 ok"), "{out}");
+    }
+    world.edt("cp --manifest manifest src/a.txt another").expect(0);
+    assert!(world.edt("verify manifest another").expect(0).out.contains("1 ok"));
+}
+
 #[cfg(unix)]
 #[test]
 fn a_server_that_is_told_to_stop_ends_well() {

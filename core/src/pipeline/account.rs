@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use crate::error::Error;
 use crate::event::{Event, EventSender, Failure, FileDone, FileSkipped, Planned, Retried, Totals};
+use crate::path::RelativePath;
 use crate::pipeline::manifest::{Manifest, ManifestEntry};
 use crate::protocol::hex;
 use crate::protocol::message::{DoneItem, FileHeader, ItemKind, Listed, Skipped};
@@ -24,6 +25,14 @@ pub(crate) struct Account {
     listed: Mutex<Listed>,
     /// Files that earlier attempts of this process published, which the present attempt will find there.
     known: AtomicU64,
+    only: Mutex<Option<Only>>,
+}
+
+/// The file that a transfer of one moves.
+struct Only {
+    /// Where it goes if the destination is a directory.
+    inside: RelativePath,
+    is_inside: bool,
 }
 
 /// The failures that are kept.
@@ -72,7 +81,31 @@ impl Account {
             manifest: Mutex::new(manifest),
             listed: Mutex::default(),
             known: AtomicU64::new(0),
+            only: Mutex::default(),
         }
+    }
+
+    /// The source is one file of this name, which goes to `base` or into it; `None`: it is no file.
+    pub(crate) fn begin(&self, base: &RelativePath, file_name: Option<&[u8]>) {
+        let inside = file_name.and_then(|name| base.child(name).ok());
+        *self.only.lock() = inside.map(|inside| Only { inside, is_inside: false });
+    }
+
+    /// Where the source goes, as the receiver tells it.
+    pub(crate) fn resolved(&self, destination: &str) {
+        if let Some(only) = self.only.lock().as_mut() {
+            only.is_inside = only.inside.to_string() == destination;
+        }
+    }
+
+    /// The name of a file below the destination given. A file that goes into a directory is that itself in the plan, and has no name there.
+    fn name(&self, path: &[u8]) -> RelativePath {
+        if path.is_empty()
+            && let Some(only) = self.only.lock().as_ref().filter(|only| only.is_inside)
+        {
+            return only.inside.name().and_then(|name| RelativePath::from_bytes(name).ok()).unwrap_or_default();
+        }
+        RelativePath::from_bytes(path).unwrap_or_default()
     }
 
     /// What listing found so far; a new attempt lists again from nothing.
@@ -90,7 +123,7 @@ impl Account {
         add(&self.counters.files_done, 1);
         add(&self.counters.bytes_done, header.size);
         let entry = ManifestEntry {
-            path: crate::path::RelativePath::from_bytes(&header.path).unwrap_or_default(),
+            path: self.name(&header.path),
             size: header.size,
             modified_ns: header.modified_ns,
             mode: header.mode,
@@ -102,7 +135,7 @@ impl Account {
             self.record(&entry);
         }
         self.events.send(Event::FileDone(FileDone {
-            path: String::from_utf8_lossy(&header.path).into_owned(),
+            path: entry.path.to_string(),
             size: header.size,
             crc64nvme: if unknown { String::new() } else { format!("{:016x}", item.crc64nvme) },
             blake3: item.blake3.map(|digest| hex(&digest)),
@@ -114,7 +147,7 @@ impl Account {
         // Of a file that stood at the destination before, no digest is known, and a manifest holds none without.
         if let Some(crc64nvme) = skipped.crc64nvme.or(skipped.wanted.then_some(0)) {
             self.record(&ManifestEntry {
-                path: crate::path::RelativePath::from_bytes(&skipped.path).unwrap_or_default(),
+                path: self.name(&skipped.path),
                 size: skipped.size,
                 modified_ns: skipped.modified_ns,
                 mode: skipped.mode,
@@ -263,6 +296,21 @@ mod tests {
         assert_eq!(kept.len(), FAILURES_KEPT + 2);
         let last: Vec<_> = kept[FAILURES_KEPT - 1..].iter().map(|failure| failure.kind).collect();
         assert_eq!(last, ["connection-lost", "not-found", "no-space"]);
+    }
+
+    #[test]
+    fn one_file_has_a_name_below_a_directory_and_none_below_its_own() {
+        for (resolved, name) in [("into/run.dat", "run.dat"), ("into", "")] {
+            let (events, told) = EventSender::channel();
+            let account = Account::new(events, Manifest::default());
+            account.begin(&RelativePath::from_user("into").unwrap(), Some(b"run.dat"));
+            account.resolved(resolved);
+            done(&account, "");
+            account.left_out(&Skipped { crc64nvme: Some(7), ..Skipped::default() });
+            let Ok(Event::FileDone(file)) = told.try_recv() else { panic!("no file is done") };
+            assert_eq!(file.path, name);
+            assert!(account.close().1.entries().all(|entry| entry.unwrap().path.to_string() == name));
+        }
     }
 
     #[test]

@@ -63,6 +63,9 @@ impl Shared {
     pub(crate) fn prepare(&self) -> Result<()> {
         let base = self.resolve()?;
         *self.base.lock() = base.clone();
+        if let Some(account) = &self.account {
+            account.resolved(&base.to_string());
+        }
         if !self.options.dry_run {
             self.recover()?;
         }

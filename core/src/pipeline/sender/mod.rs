@@ -175,6 +175,9 @@ impl Sender {
                 if have.hands_back == Some(true) {
                     self.shared.hands_back.store(true, Ordering::Relaxed);
                 }
+                if let (Some(account), Some(resolved)) = (&self.shared.account, &have.resolved) {
+                    account.resolved(resolved);
+                }
                 match self.known.lock().as_mut() {
                     Some(known) => known.add(have),
                     // It has begun already: what is there nevertheless is sent again, which changes nothing.
