@@ -65,7 +65,7 @@ impl Block {
         }
     }
 
-    /// Adds the fields of an entry: kind, size, time in nanoseconds, path. What a link leads to has its kind in capitals.
+    /// Adds the fields of an entry: kind, size, time in nanoseconds, permission bits, path. What a link leads to has its kind in capitals.
     pub(crate) fn add_entry(&mut self, entry: &Entry, linked: bool) -> &mut Self {
         let kind = match entry.kind {
             EntryKind::File if linked => 'F',
@@ -75,7 +75,7 @@ impl Block {
             EntryKind::Symlink(_) => 'l',
             EntryKind::Other => 'o',
         };
-        self.add(kind).add(entry.size).add_any(entry.modified_ns).add(&entry.path)
+        self.add(kind).add(entry.size).add_any(entry.modified_ns).add_any(entry.mode).add(&entry.path)
     }
 
     /// The bytes of all fields.

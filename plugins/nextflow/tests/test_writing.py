@@ -55,6 +55,25 @@ def test_a_channel_that_fails_in_the_middle_publishes_nothing(server: Server, pi
     assert not list((pipeline.work / ".edt" / "writing").iterdir())
 
 
+MODES = """
+file('URL/new').text = 'new'
+file('URL/replaced').text = 'another'
+file('URL/longer') << ' and more'
+"""
+
+
+def test_a_file_that_a_channel_writes_has_the_mode_of_a_new_one_or_of_the_one_that_it_replaces(
+    server: Server, pipeline: Pipeline
+) -> None:
+    for name in ("replaced", "longer"):
+        (server.root / name).write_text("as it was")
+        (server.root / name).chmod(0o664)
+    pipeline.before = ("bash", "-c", 'umask 027; exec "$@"', "-")
+    pipeline.run(MODES.replace("URL", server.url().rstrip("/")))
+    modes = {path.name: path.stat().st_mode & 0o777 for path in server.root.iterdir() if path.is_file()}
+    assert modes == {"new": 0o640, "replaced": 0o664, "longer": 0o664}
+
+
 FOLDER = """
 process make {
     publishDir 'URL/out', mode: 'copy'

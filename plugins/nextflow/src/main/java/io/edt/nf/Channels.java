@@ -11,6 +11,9 @@ import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.PosixFilePermission;
+import java.util.Set;
+import java.util.UUID;
 
 /** Both kinds. */
 final class Channels {
@@ -122,18 +125,24 @@ final class Channels {
             T run() throws IOException;
         }
 
-        Writing(Engine engine, Place place, Uploads.Existing existing, boolean keeps) throws IOException {
+        /** A file that replaces one has its permissions, and any other those that the process gives to new files. */
+        Writing(Engine engine, Place place, Uploads.Existing existing, Entry replaced, boolean keeps) throws IOException {
             this.engine = engine;
             this.place = place;
             this.existing = existing;
             Path home = Files.createDirectories(engine.home().resolve("writing"));
-            file = Files.createTempFile(home, "", "");
+            file = home.resolve(UUID.randomUUID().toString());
             try {
                 if (keeps) {
-                    Files.delete(file);
                     engine.downloads.fetchAnew(place, file);
+                } else {
+                    Files.createFile(file);
                 }
                 channel = FileChannel.open(file, StandardOpenOption.WRITE, StandardOpenOption.READ);
+                Set<PosixFilePermission> permissions = keeps || replaced == null ? null : replaced.permissions();
+                if (permissions != null) {
+                    Files.setPosixFilePermissions(file, permissions);
+                }
             } catch (IOException error) {
                 Files.deleteIfExists(file);
                 throw error;

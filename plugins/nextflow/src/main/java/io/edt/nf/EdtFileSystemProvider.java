@@ -105,7 +105,7 @@ public final class EdtFileSystemProvider extends FileSystemProvider implements F
         }
         boolean keeps = entry != null && !options.contains(StandardOpenOption.TRUNCATE_EXISTING);
         Channels.Writing writing =
-                new Channels.Writing(engine, place, fresh ? Uploads.Existing.FAILS : Uploads.Existing.IS_REPLACED, keeps);
+                new Channels.Writing(engine, place, fresh ? Uploads.Existing.FAILS : Uploads.Existing.IS_REPLACED, entry, keeps);
         return options.contains(StandardOpenOption.APPEND) ? writing.position(writing.size()) : writing;
     }
 

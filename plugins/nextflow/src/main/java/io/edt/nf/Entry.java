@@ -3,6 +3,9 @@ package io.edt.nf;
 
 import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.FileTime;
+import java.nio.file.attribute.PosixFilePermission;
+import java.util.EnumSet;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 
 /** An entry as a listing tells it, links followed. */
@@ -12,6 +15,8 @@ final class Entry implements BasicFileAttributes {
     private final boolean linked;
     private final long size;
     private final FileTime modified;
+    /** Unix permission bits; empty if the endpoint has none. */
+    private final String mode;
     /** Its path below what was listed. */
     final String path;
 
@@ -22,6 +27,7 @@ final class Entry implements BasicFileAttributes {
         size = fields.number();
         String nanoseconds = fields.next();
         modified = nanoseconds.isEmpty() ? FileTime.fromMillis(0) : FileTime.from(Long.parseLong(nanoseconds), TimeUnit.NANOSECONDS);
+        mode = fields.next();
         path = fields.next();
     }
 
@@ -30,6 +36,7 @@ final class Entry implements BasicFileAttributes {
         this.linked = false;
         this.size = 0;
         this.modified = modified;
+        this.mode = "";
         this.path = path;
     }
 
@@ -41,6 +48,22 @@ final class Entry implements BasicFileAttributes {
     /** The link itself, if it was followed. */
     Entry unfollowed() {
         return linked ? new Entry('l', modified, path) : this;
+    }
+
+    /** Who may do what with it; `null` if the endpoint does not tell. */
+    Set<PosixFilePermission> permissions() {
+        if (mode.isEmpty()) {
+            return null;
+        }
+        int bits = Integer.parseInt(mode);
+        Set<PosixFilePermission> permissions = EnumSet.noneOf(PosixFilePermission.class);
+        for (PosixFilePermission permission : PosixFilePermission.values()) {
+            // They are declared in the order of the bits, the highest first.
+            if ((bits >> (8 - permission.ordinal()) & 1) == 1) {
+                permissions.add(permission);
+            }
+        }
+        return permissions;
     }
 
     /** Whether it still is what it was. */
