@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
 Progress: TypeAlias = bool | Callable[[Event], object] | None
-"""`True` shows a bar in terminals and notebooks; a function takes every event; anything else shows nothing."""
+"""`True` shows a bar in terminals and notebooks; a function takes the events; anything else shows nothing. A function
+that is slower than thousands of small files misses some: `Report.manifest` has them all."""
 
 _RESUME = "interrupted; the same call again goes on where it was"
 
@@ -44,7 +45,8 @@ def copy(
         source: A path or URL; or several of one store, which go into the destination directory under their own names.
         destination: A path or URL.
         optimizer: A name of `edt.OPTIMIZERS`, or an object of your own; see `edt.Optimizer`.
-        progress: `True` for a bar, or a function that takes every `edt.Event`; what it raises ends the transfer.
+        progress: `True` for a bar, or a function that takes each `edt.Event` that it is fast enough for (`Report.manifest`
+            names every file); what it raises ends the transfer.
         **options: See `edt.TransferOptions`.
 
     Raises:
