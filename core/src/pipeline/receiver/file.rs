@@ -182,9 +182,8 @@ impl Shared {
         if !self.files.reserve(header.file) {
             return Ok(());
         }
-        self.make_way(&path, header.kind);
         let (number, name) = (header.file, header.path.clone());
-        let opened = self.begin(header, path);
+        let opened = self.make_way(&path, header.kind).and_then(|()| self.begin(header, path));
         let failure = opened.as_ref().err().cloned();
         self.files.fill(number, opened.ok());
         if let Some(error) = failure {

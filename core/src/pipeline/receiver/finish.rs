@@ -1,5 +1,6 @@
 //! The end of a session at the receiver: mirror, directories, flushes, journal.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use crate::path::RelativePath;
 use crate::pipeline::journal::Record;
 use crate::pipeline::receiver::{Discard, Shared};
 use crate::plan::{Filter, key};
-use crate::protocol::message::{Complete, ItemFailed, ItemKind, Message, parts};
+use crate::protocol::message::{Complete, ItemFailed, ItemKind, Key, Message, parts};
 use crate::store::{Depth, EntryKind};
 
 /// `ReceiveOptions::selection` of a mirror.
@@ -32,7 +33,7 @@ impl Shared {
                 return Ok(());
             }
         }
-        let mut complete = Complete::default();
+        let mut complete = Complete { removed: self.made_way.load(Ordering::SeqCst), ..Complete::default() };
         let whole = intact && !self.failures.load(Ordering::SeqCst);
         if self.options.selection == MIRROR && whole {
             self.remove_surplus(&mut complete)?;
@@ -75,23 +76,40 @@ impl Shared {
         }
     }
 
-    /// In a mirror, removes what stands in the way of an item of another kind: a directory, file or link, but no device, pipe or socket.
-    pub(crate) fn make_way(&self, path: &RelativePath, kind: ItemKind) {
-        if self.options.selection != MIRROR || path.is_root() {
-            return;
+    /// In a mirror, removes what stands in the way of an item of another kind: a link, a file, or a directory with what is in it, but for
+    /// what the filter leaves alone. The destination itself stays, and so does a device, pipe or socket.
+    pub(crate) fn make_way(&self, path: &RelativePath, kind: ItemKind) -> Result<()> {
+        if self.options.selection != MIRROR || *path == *self.base.lock() {
+            return Ok(());
         }
-        let Ok(there) = self.store.stat(path).map(|entry| entry.kind) else { return };
-        let in_the_way = there != EntryKind::Other && (there == EntryKind::Directory) != (kind == ItemKind::Directory);
-        if in_the_way && let Err(error) = self.store.remove(path, Depth::Tree) {
-            tracing::info!(%error, "could not make way");
+        let Ok(entry) = self.store.stat(path) else { return Ok(()) };
+        if entry.kind == EntryKind::Other || (entry.kind == EntryKind::Directory) == (kind == ItemKind::Directory) {
+            return Ok(());
+        }
+        if entry.kind == EntryKind::Directory {
+            let mut cleared = Complete::default();
+            self.remove_below(path, &HashSet::new(), &mut cleared)?;
+            self.made_way.fetch_add(cleared.removed, Ordering::SeqCst);
+            cleared.failed.into_iter().next().map_or(Ok(()), |item| Err(Error::from(item.failed)))?;
+        }
+        match self.store.remove(path, Depth::One) {
+            // A directory that is only what the names of files say is gone with the last of them.
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
         }
     }
 
-    /// Removes what the source does not have; what the filter leaves out of the source is left alone here too.
+    /// Removes what the source does not have.
     fn remove_surplus(&self, complete: &mut Complete) -> Result<()> {
-        let filter = Filter::new(&self.options.include, &self.options.exclude)?;
         let base = self.base.lock().clone();
         let kept = std::mem::take(&mut *self.kept.lock());
+        self.remove_below(&base, &kept, complete)
+    }
+
+    /// Removes what is below a place and not kept; what the filter leaves out of the source is left alone here too.
+    fn remove_below(&self, place: &RelativePath, kept: &HashSet<Key>, complete: &mut Complete) -> Result<()> {
+        let filter = Filter::new(&self.options.include, &self.options.exclude)?;
+        let base = self.base.lock().clone();
         let below = |path: &RelativePath| path.strip_prefix(&base).unwrap_or_default();
         let pruning = filter.clone();
         let prefix = base.clone();
@@ -99,7 +117,7 @@ impl Shared {
             path.strip_prefix(&prefix).is_some_and(|path| !path.is_root() && pruning.prunes(&path))
         });
         let (mut files, mut directories) = (Vec::new(), Vec::new());
-        let listing = match self.store.list(&base, Depth::Tree, prune) {
+        let listing = match self.store.list(place, Depth::Tree, prune) {
             Ok(listing) => listing,
             // A dry run to a new destination.
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),

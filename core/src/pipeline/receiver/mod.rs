@@ -120,6 +120,8 @@ pub(crate) struct Shared {
     directories: Mutex<Vec<TargetDirectory>>,
     touched: Mutex<HashSet<RelativePath>>,
     kept: Mutex<HashSet<Key>>,
+    /// Items removed so far because they were in a directory that stood where a mirror brought something else.
+    made_way: AtomicU64,
     partials: Partials,
     journal: Mutex<Option<Journal>>,
     acks: Acks,
@@ -173,6 +175,7 @@ impl Receiver {
             directories: Mutex::default(),
             touched: Mutex::default(),
             kept: Mutex::default(),
+            made_way: AtomicU64::new(0),
             partials: Partials::default(),
             journal: Mutex::new(None),
             acks: Acks::default(),

@@ -306,17 +306,7 @@ impl Shared {
             return Ok(None);
         }
         let path = self.target(&header.path)?;
-        self.make_way(&path, header.kind);
-        let outcome = match header.kind {
-            ItemKind::File if header.copy_from.is_some() => self.copy(header, &path).map(|()| None),
-            ItemKind::File => self.write_small(header, &path, content).map(Some),
-            ItemKind::Directory => self.store.create_directory(&path).map(|()| None),
-            ItemKind::Symlink => {
-                let target = header.target.as_deref().unwrap_or_default();
-                self.store.create_symlink(&path, target, self.overwrite).map(|()| None)
-            }
-        };
-        match outcome {
+        match self.make_way(&path, header.kind).and_then(|()| self.bring(header, &path, content)) {
             Ok(Some(ready)) => return Ok(Some(ready)),
             Ok(None) if header.kind == ItemKind::File => {}
             Ok(None) => {
@@ -329,6 +319,19 @@ impl Shared {
             Err(error) => self.item_failed(header.file, &header.path, &error),
         }
         Ok(None)
+    }
+
+    /// Makes an item; a file that is written here only lacks its name then.
+    fn bring(&self, header: &FileHeader, path: &RelativePath, content: &[u8]) -> Result<Option<Ready>> {
+        match header.kind {
+            ItemKind::File if header.copy_from.is_some() => self.copy(header, path).map(|()| None),
+            ItemKind::File => self.write_small(header, path, content).map(Some),
+            ItemKind::Directory => self.store.create_directory(path).map(|()| None),
+            ItemKind::Symlink => {
+                let target = header.target.as_deref().unwrap_or_default();
+                self.store.create_symlink(path, target, self.overwrite).map(|()| None)
+            }
+        }
     }
 
     /// Has a file copied by the services that hold it.
