@@ -200,7 +200,7 @@ impl Shared {
         };
         Ok(Receiver::new(ReceiverParts {
             store,
-            destination: RelativePath::from_bytes(&start.destination)?,
+            destination: self.store.entered(&RelativePath::from_bytes(&start.destination)?),
             options: start.receive.clone(),
             files,
             transfer: start.transfer,

@@ -9,13 +9,17 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::LocalStore;
 use super::facts::{Facts, Found, Kind};
 #[cfg(target_os = "linux")]
 use super::place::read_flags;
 use super::place::{Mode, Place};
 use super::staging;
 use super::written::is_link_in_the_way;
+use crate::error::Result;
 use crate::options::Symlinks;
+use crate::path::{RelativePath, name_bytes};
+use crate::store::{EntryKind, Store as _};
 
 /// Why a path that exists is not read.
 #[derive(Debug)]
@@ -112,6 +116,32 @@ impl Place {
                 root.canonicalize(path).map(|path| if path == Path::new(".") { PathBuf::new() } else { path })
             }
         }
+    }
+}
+
+impl LocalStore {
+    /// The path, through no link, of what a path leads to below a confined root.
+    pub fn followed(&self, path: &RelativePath) -> Result<RelativePath> {
+        let local = self.checked(path)?;
+        let resolved = self.root.resolve(&local).map_err(|error| self.failed("follow", path, &error))?;
+        if staging::leads_into(&resolved) {
+            return Err(self.failed("follow", path, &io::Error::new(io::ErrorKind::NotFound, Reserved)));
+        }
+        let mut names = resolved.components().map(|part| name_bytes(part.as_os_str()).unwrap_or_default());
+        names.try_fold(RelativePath::root(), |above, name| above.child(name))
+    }
+
+    /// A path with the links to directories below a confined root entered that it leads through. Any other link, one that leads out among
+    /// them, and what is missing keep their names.
+    pub fn entered(&self, path: &RelativePath) -> RelativePath {
+        let enter = |above: &RelativePath| {
+            let followed = self.followed(above).ok()?;
+            let directory = self.stat(&followed).is_ok_and(|entry| entry.kind == EntryKind::Directory);
+            directory.then(|| followed.join(&path.strip_prefix(above).unwrap_or_default()))
+        };
+        std::iter::successors(Some(path.clone()), RelativePath::parent)
+            .find_map(|above| enter(&above))
+            .unwrap_or_else(|| path.clone())
     }
 }
 
