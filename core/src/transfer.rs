@@ -380,8 +380,12 @@ fn name_roots(session: &Session, roots: &mut [Root]) -> Result<Option<(Vec<u8>, 
         let path = RelativePath::from_bytes(&root.path)?;
         match files::stat(&session.control, &path) {
             Ok(entry) if alone => {
-                let name = || (path.name().unwrap_or_default().to_vec(), entry.size);
-                return Ok((entry.kind != EntryKind::Directory).then(name));
+                let size = match entry.kind {
+                    EntryKind::Directory => None,
+                    EntryKind::Symlink(_) => files::linked_size(&session.control, &path)?,
+                    EntryKind::File | EntryKind::Other => Some(entry.size),
+                };
+                return Ok(size.map(|size| (path.name().unwrap_or_default().to_vec(), size)));
             }
             Ok(_) => root.prefix = path.name().unwrap_or_default().to_vec(),
             Err(error) if error.kind() == ErrorKind::NotFound && open::is_pattern(&root.path) => {}

@@ -9,7 +9,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use edt::options::Selection;
-use edt::{Report, Result, Transfer, TransferOptions};
+use edt::{ErrorKind, Report, Result, Transfer, TransferOptions};
 use files_support::{World, options};
 
 /// A server with a directory `real`, links to it and elsewhere, and beside its root what a client has.
@@ -41,6 +41,11 @@ fn url(world: &World, name: &str) -> String {
 fn up(world: &World, name: &str, to: &str, selection: Selection) -> Result<Report> {
     let source = here(world, name).to_str().unwrap().to_owned();
     Transfer::new(source, url(world, to)).with_options(TransferOptions { selection, ..options() }).run()
+}
+
+fn down(world: &World, name: &str, to: &str, options: TransferOptions) -> Result<Report> {
+    let destination = here(world, to).to_str().unwrap().to_owned();
+    Transfer::new(url(world, name), destination).with_options(options).run()
 }
 
 fn failures(outcome: Result<Report>) -> u64 {
@@ -77,4 +82,26 @@ fn a_link_that_leads_out_is_no_directory_of_the_destination() {
     assert_eq!(failures(up(&world, "f", "dangling", Selection::All)), 0);
     assert_eq!(fs::read_to_string(world.path("dangling")).unwrap(), "one");
     assert!(!world.path("nowhere").exists());
+}
+
+#[test]
+fn a_link_that_is_the_only_source_is_followed() {
+    let world = world();
+    assert_eq!(failures(down(&world, "link", "got", options())), 0);
+    assert!(here(&world, "got").symlink_metadata().unwrap().is_dir());
+    assert_eq!(fs::read_to_string(here(&world, "got/k")).unwrap(), "kept");
+    assert_eq!(fs::read_link(here(&world, "got/inner")).unwrap(), Path::new("deep"));
+    let named = TransferOptions { include: vec!["*.link".to_owned()], ..options() };
+    assert_eq!(failures(down(&world, "file.link", "d/", named)), 0);
+    assert!(here(&world, "d/file.link").symlink_metadata().unwrap().is_file());
+    assert_eq!(fs::read_to_string(here(&world, "d/file.link")).unwrap(), "kept");
+}
+
+#[test]
+fn a_source_that_is_a_dangling_link_or_leads_out_is_an_error() {
+    let world = world();
+    for (name, kind) in [("dangling", ErrorKind::NotFound), ("out", ErrorKind::PermissionDenied)] {
+        assert_eq!(down(&world, name, "got", options()).unwrap_err().kind(), kind, "{name}");
+        assert!(here(&world, "got").symlink_metadata().is_err());
+    }
 }

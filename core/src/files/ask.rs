@@ -22,6 +22,16 @@ pub(crate) fn stat(control: &Control, path: &RelativePath) -> Result<Entry> {
     }
 }
 
+/// Asks a server for the size of the file that a link leads to below its root; `None` where it leads to a directory.
+pub(crate) fn linked_size(control: &Control, path: &RelativePath) -> Result<Option<u64>> {
+    match ask(control, Request::Read { path: path.as_bytes().to_vec(), offset: 0, length: 0 }) {
+        Ok(Answer::Bytes { state, .. }) => Ok(Some(state.size)),
+        Ok(other) => Err(unfit(&other)),
+        Err(error) if error.kind() == ErrorKind::WrongType => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Asks for what is answered in one part.
 pub(super) fn ask(control: &Control, request: Request) -> Result<Answer> {
     control.sender.send(&Message::Request(request))?;

@@ -19,9 +19,9 @@ use crate::pipeline::sender::{Sender, SenderParts};
 use crate::plan::Choice;
 use crate::protocol::message::{Direction, MadeUp, Message, SendOptions, Start, Tune};
 use crate::server::{Shared, leaving};
-use crate::store::Store;
 use crate::store::local::LocalStore;
 use crate::store::null::{NullStore, ZeroStore};
+use crate::store::{EntryKind, Store};
 
 /// How often the caller hears the meters of the server's half.
 const METERS_EVERY: Duration = Duration::from_millis(100);
@@ -214,9 +214,11 @@ impl Shared {
 
     fn sender(&self, start: &Start, files: Option<Arc<[RelativePath]>>, control: &ControlSender) -> Result<Sender> {
         start.send.congestion.as_deref().map_or(Ok(()), check_congestion)?;
+        let mut options = start.send.clone();
+        self.follow_root(&mut options)?;
         Sender::new(SenderParts {
-            store: self.source(&start.send)?,
-            options: start.send.clone(),
+            store: self.source(&options)?,
+            options,
             files,
             mirror: start.receive.selection == 2,
             copied: false,
@@ -225,6 +227,24 @@ impl Shared {
             buffer: start.buffer.min(self.options.buffer),
             account: None,
         })
+    }
+
+    /// A link that is the only source is followed; the links below a directory that it leads to are not.
+    fn follow_root(&self, options: &mut SendOptions) -> Result<()> {
+        let [root] = &mut options.roots[..] else { return Ok(()) };
+        let path = RelativePath::from_bytes(&root.path)?;
+        let is_link = self.store.stat(&path).is_ok_and(|entry| matches!(entry.kind, EntryKind::Symlink(_)));
+        if !root.prefix.is_empty() || !is_link {
+            return Ok(());
+        }
+        let followed = self.store.followed(&path)?;
+        if self.store.stat(&followed)?.kind == EntryKind::Directory {
+            root.path = followed.as_bytes().to_vec();
+        } else {
+            // The filter sees the name of the link.
+            options.symlinks = 1;
+        }
+        Ok(())
     }
 
     /// What a download reads: the files below the root, or such as are made up.
