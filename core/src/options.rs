@@ -85,7 +85,8 @@ pub struct TransferOptions {
     pub plain: Plain,
     /// Where pinned identities of peers are kept; default `known_hosts` in the user's configuration directory for edt.
     pub known_hosts: Option<PathBuf>,
-    /// Where the manifest (JSON lines) of the transfer is kept; default a temporary file that the report owns.
+    /// Where the manifest (JSON lines) of the transfer is kept; default a temporary file that the report owns. A dry run leaves
+    /// the file as it is.
     pub manifest: Option<PathBuf>,
     /// What this transfer shares with all others of its host; default what variables say, see [`HostLimits`].
     pub host: HostLimits,

@@ -137,7 +137,7 @@ impl Transfer {
         }
         let (events, receiver) = EventSender::channel();
         let (mut work, target, peer) = self.open()?;
-        let manifest = Manifest::create(self.options.manifest.as_deref())?;
+        let manifest = Manifest::of(&self.options)?;
         let account = Arc::new(Account::new(events.clone(), manifest));
         let cancel: Arc<Stop> = Arc::default();
         let allowed = peer.as_ref().map_or(u16::MAX, |peer| peer.limits.max_streams);
@@ -187,7 +187,7 @@ impl Transfer {
         limits: Option<Limits>,
     ) -> Result<TransferHandle> {
         let (events, receiver) = EventSender::channel();
-        let manifest = Manifest::create(self.options.manifest.as_deref())?;
+        let manifest = Manifest::of(&self.options)?;
         let account = Arc::new(Account::new(events.clone(), manifest));
         let cancel: Arc<Stop> = Arc::default();
         let parts = u16::try_from(job.parts().max(1)).unwrap_or(u16::MAX);

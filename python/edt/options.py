@@ -82,7 +82,7 @@ class TransferOptions(ConnectOptions, total=False):
     buffer: Size
     """Bytes that one side of this transfer may hold in buffers; default 96 MiB."""
     manifest: Path | None
-    """Where the manifest (JSON lines) is kept; default a temporary file that the report owns."""
+    """Where the manifest (JSON lines) is kept; default a temporary file of the report. A dry run leaves it as it is."""
     broker: bool | None
     """Whether the transfer shares with the others of this host; default by `EDT_BROKER`, else yes."""
     host_streams: int | None

@@ -76,6 +76,9 @@ fn finish(args: &CopyArgs, report: &Report) -> Exit {
     }
     if !args.quiet {
         say(&summary(report));
+        if let Some(name) = args.manifest.as_deref().filter(|_| report.dry_run) {
+            say(&format!("note: a dry run writes no manifest: `{}` is as it was", printable(&name.display().to_string())));
+        }
     }
     for line in failures(&report.failures, report.totals.failed) {
         say(&line);

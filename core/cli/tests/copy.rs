@@ -313,3 +313,17 @@ fn an_interrupted_copy_says_how_to_resume() {
     assert!(err.contains("interrupted: run the same command again to resume"), "{err}");
     assert_eq!(json_lines(&last)[0]["kind"], "cancelled");
 }
+
+#[test]
+fn a_dry_run_leaves_the_manifest_of_a_copy_as_it_is() {
+    let world = world_with_tree();
+    world.edt("cp --manifest manifest src dst").expect(0);
+    let before = world.read("manifest");
+    for options in ["--dry-run", "--dry-run --sync", "--dry-run --json"] {
+        let err = world.edt(&format!("cp {options} --manifest manifest src dst")).expect(0).err;
+        assert!(err.contains("a dry run writes no manifest: `manifest`"), "{err}");
+        assert_eq!(world.read("manifest"), before);
+    }
+    world.edt("cp --dry-run --manifest new src dst").expect(0);
+    assert!(!world.exists("new"));
+}

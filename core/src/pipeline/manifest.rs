@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use tempfile::SpooledTempFile;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::options::{RunMode, TransferOptions};
 
 pub use line::{Expected, ManifestEntry};
 
@@ -58,6 +59,11 @@ impl Default for Manifest {
 }
 
 impl Manifest {
+    /// An empty manifest for a transfer with these options. A dry run changes nothing, nor does it know digests: its list has no name.
+    pub fn of(options: &TransferOptions) -> Result<Self> {
+        Self::create(options.manifest.as_deref().filter(|_| options.run == RunMode::Copy))
+    }
+
     /// An empty manifest, in a file of this name, which is replaced, or in a temporary one.
     pub fn create(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path else { return Ok(Self::default()) };

@@ -106,7 +106,7 @@ pub(crate) struct CopyArgs {
     /// Digest of whole files in the manifest, beside the crc64nvme that is always there
     #[arg(long, value_name = "NAME", value_enum, default_value = "blake3", help_heading = "Integrity")]
     pub(crate) digest: DigestArg,
-    /// Write files, sizes and digests to FILE as JSON lines, for `edt verify` (default: not written)
+    /// Write files, sizes and digests to FILE as JSON lines, for `edt verify`; a dry run does not (default: not written)
     #[arg(long, value_name = "FILE", help_heading = "Integrity")]
     pub(crate) manifest: Option<PathBuf>,
     /// Print one JSON event per line on standard output, the report last (default: nothing there)
