@@ -29,6 +29,7 @@ pub mod store;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod transfer;
+pub mod whole_file;
 
 pub use endpoint::Endpoint;
 pub use error::{Error, ErrorKind, Result};

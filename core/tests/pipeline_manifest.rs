@@ -60,8 +60,9 @@ fn a_named_manifest_is_a_file_of_json_lines() {
     let manifest = manifest.finish().unwrap();
     let text = std::fs::read_to_string(&name).unwrap();
     let digest = "09".repeat(32);
-    let expected =
-        format!(r#"{{"path":"a","size":5,"modified_ns":-7,"mode":416,"crc64nvme":"00000000000000ab","blake3":"{digest}"}}"#);
+    let expected = format!(
+        r#"{{"path":"a","size":5,"modified_ns":-7,"mode":416,"crc64nvme":"00000000000000ab","blake3":"{digest}","files":1}}"#
+    );
     assert_eq!(text, format!("{expected}\n"));
     let mut copy = Vec::new();
     manifest.write_to(&mut copy).unwrap();
@@ -107,4 +108,53 @@ fn an_endless_line_is_refused_without_reading_it_whole() {
     let lines = read(&vec![b'x'; 1 << 20]);
     assert_eq!(lines.len(), 1);
     assert!(lines[0].as_ref().unwrap_err().cause().unwrap().contains("longer"));
+}
+
+#[test]
+fn a_file_of_an_earlier_run_stays_until_the_manifest_is_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let name = directory.path().join("manifest");
+    std::fs::write(&name, "earlier").unwrap();
+    let mut manifest = Manifest::create(Some(&name)).unwrap();
+    (0..3000).for_each(|n| manifest.add(&entry(format!("{n}").as_bytes(), n)).unwrap());
+    assert_eq!(std::fs::read(&name).unwrap(), b"earlier");
+    manifest.finish().unwrap();
+    let text = std::fs::read(&name).unwrap();
+    assert_eq!(read(&text).into_iter().map(Result::unwrap).count(), 3000);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+    drop(Manifest::create(Some(&name)).unwrap());
+    assert_eq!(std::fs::read(&name).unwrap(), text);
+}
+
+#[test]
+fn a_manifest_of_nothing_is_whole_and_an_empty_file_is_none() {
+    let mut text = Vec::new();
+    Manifest::default().write_to(&mut text).unwrap();
+    assert_eq!(text, b"{\"files\":0}\n");
+    assert!(read(&text).is_empty());
+    for empty in ["", "\n\n"] {
+        let found = read(empty.as_bytes());
+        assert_eq!((found.len(), found[0].as_ref().unwrap_err().what()), (1, "the manifest is empty"));
+    }
+}
+
+#[test]
+fn what_was_cut_off_a_manifest_is_noticed() {
+    let mut manifest = Manifest::default();
+    (0..3).for_each(|n| manifest.add(&entry(format!("{n}").as_bytes(), n)).unwrap());
+    let mut text = Vec::new();
+    manifest.write_to(&mut text).unwrap();
+    let line = text.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    let end = |text: &[u8]| {
+        let mut listing = Manifest::read(text);
+        let found: Vec<_> = listing.by_ref().collect();
+        (found.iter().filter(|file| file.is_ok()).count(), found.last().unwrap().is_err(), listing.may_be_cut())
+    };
+    assert_eq!(end(&text), (3, false, false));
+    assert_eq!(end(&[&text[..], &text].concat()), (6, false, false));
+    // Without its last line it might be one of an edt that told no number.
+    assert_eq!(end(&text[..2 * line]), (2, false, true));
+    assert_eq!(end(&text[line..]), (2, true, false));
+    assert_eq!(read(&text[line..]).pop().unwrap().unwrap_err().what(), "the manifest lists 2 of 3 files");
+    assert_eq!(end(format!("{}  a\n", "0a".repeat(32)).as_bytes()), (1, false, false));
 }

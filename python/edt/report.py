@@ -101,7 +101,8 @@ class Report:
     def manifest(self) -> list[ManifestEntry]:
         """Reads all files with their sizes and digests into memory, about 0.5 kB each; `save_manifest` needs none."""
         lines = (json.loads(line) for line in self._whole().manifest().splitlines())
-        return [_manifest_entry(line) for line in lines]
+        # A manifest of no files is one line that says so.
+        return [_manifest_entry(line) for line in lines if line.keys() != {"files"}]
 
     def save_manifest(self, path: Path) -> None:
         """Writes the manifest as JSON lines, for `edt verify`."""

@@ -1,10 +1,7 @@
 //! The report of a transfer, kept whole because its manifest stays on disk.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-use edt::Error;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -33,11 +30,6 @@ impl Report {
 
     #[expect(clippy::needless_pass_by_value, reason = "it comes from Python")]
     fn save_manifest(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        detached(py, || {
-            let failed = |cause: &std::io::Error| Error::io(format!("could not write the manifest `{}`", path.display()), cause);
-            let mut file = BufWriter::new(File::create(&path).map_err(|cause| failed(&cause))?);
-            self.0.manifest.write_to(&mut file)?;
-            file.flush().map_err(|cause| failed(&cause))
-        })
+        detached(py, || self.0.manifest.save(&path))
     }
 }

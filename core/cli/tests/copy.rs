@@ -327,3 +327,34 @@ fn a_dry_run_leaves_the_manifest_of_a_copy_as_it_is() {
     world.edt("cp --dry-run --manifest new src dst").expect(0);
     assert!(!world.exists("new"));
 }
+
+#[cfg(unix)]
+#[test]
+fn a_manifest_goes_into_a_pipe_too() {
+    let world = world_with_tree();
+    let lines = json_lines(&world.edt("cp -q --manifest /dev/stdout src dst").expect(0).out);
+    assert_eq!((lines.len(), lines[2]["files"].as_u64()), (3, Some(3)));
+}
+
+#[test]
+fn an_empty_manifest_verifies_nothing() {
+    let world = world_with_tree();
+    world.write("empty", "");
+    let err = world.edt("verify empty src").expect(2).err;
+    assert!(err.contains("the manifest is empty") && err.contains("hint: "), "{err}");
+    world.make_directory("none");
+    world.edt("cp --manifest manifest none dst").expect(0);
+    let ended = world.edt("verify manifest dst").expect(0);
+    assert!(ended.out.starts_with("0 ok") && ended.err.is_empty(), "{}", ended.err);
+}
+
+#[test]
+fn a_manifest_that_may_be_cut_is_said_to_be() {
+    let world = world_with_tree();
+    world.edt("cp --manifest manifest src dst").expect(0);
+    let text = world.read("manifest");
+    world.write("cut", text.split_inclusive('\n').take(2).collect::<String>());
+    let err = world.edt("verify cut dst").expect(0).err;
+    assert!(err.contains("or it was cut"), "{err}");
+    assert!(world.edt("verify manifest dst").expect(0).err.is_empty());
+}

@@ -2,19 +2,19 @@
 
 mod line;
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 use tempfile::SpooledTempFile;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{RunMode, TransferOptions};
+use crate::whole_file;
 
 pub use line::{Expected, ManifestEntry};
 
-/// Bytes that a manifest without a name keeps in memory before it goes to a temporary file.
+/// Bytes that a manifest keeps in memory before it goes to a temporary file.
 const IN_MEMORY: usize = 8 << 20;
 
 /// Bytes that are written, and read, at a time.
@@ -23,38 +23,23 @@ const BLOCK: usize = 64 << 10;
 /// The longest line; a name of 4096 bytes, each escaped, takes half of it.
 const MAX_LINE: u64 = 64 << 10;
 
-/// Files with their sizes and digests, as JSON lines in the order in which they were completed.
+/// Files with their sizes and digests, as JSON lines in the order in which they were completed. The last line also tells how many there are.
 #[derive(Debug)]
 pub struct Manifest {
-    storage: Mutex<Box<dyn Storage>>,
+    storage: Mutex<SpooledTempFile>,
     stored: u64,
     /// What follows the `stored` bytes.
     tail: Vec<u8>,
     count: u64,
-}
-
-/// A file, or memory that becomes one.
-trait Storage: Read + Write + Seek + Send + std::fmt::Debug {
-    /// Drops all content.
-    fn clear(&mut self) -> io::Result<()>;
-}
-
-impl Storage for File {
-    fn clear(&mut self) -> io::Result<()> {
-        self.set_len(0)
-    }
-}
-
-impl Storage for SpooledTempFile {
-    fn clear(&mut self) -> io::Result<()> {
-        self.set_len(0)
-    }
+    /// The file that it becomes when it is finished.
+    name: Option<PathBuf>,
 }
 
 impl Default for Manifest {
     /// An empty manifest in memory, later in a temporary file.
     fn default() -> Self {
-        Self::over(Box::new(SpooledTempFile::new(IN_MEMORY)))
+        let storage = Mutex::new(SpooledTempFile::new(IN_MEMORY));
+        Self { storage, stored: 0, tail: Vec::new(), count: 0, name: None }
     }
 }
 
@@ -64,16 +49,13 @@ impl Manifest {
         Self::create(options.manifest.as_deref().filter(|_| options.run == RunMode::Copy))
     }
 
-    /// An empty manifest, in a file of this name, which is replaced, or in a temporary one.
+    /// An empty manifest. Once it is finished it is in a file of this name, which is replaced then: it is a whole one at any time.
     pub fn create(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path else { return Ok(Self::default()) };
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path);
-        let file = file.map_err(|cause| Error::io(format!("could not create the manifest `{}`", path.display()), &cause))?;
-        Ok(Self::over(Box::new(file)))
-    }
-
-    fn over(storage: Box<dyn Storage>) -> Self {
-        Self { storage: Mutex::new(storage), stored: 0, tail: Vec::new(), count: 0 }
+        // There is room for long lists where they are to stay.
+        let storage = whole_file::check(path)?
+            .map_or_else(|| SpooledTempFile::new(IN_MEMORY), |directory| SpooledTempFile::new_in(IN_MEMORY, directory));
+        Ok(Self { storage: Mutex::new(storage), name: Some(path.to_owned()), ..Self::default() })
     }
 
     /// Adds a file.
@@ -87,13 +69,19 @@ impl Manifest {
     pub fn clear(&mut self) -> Result<()> {
         self.tail.clear();
         (self.stored, self.count) = (0, 0);
-        self.storage.get_mut().clear().map_err(|cause| Error::io("could not clear the manifest", &cause))
+        self.storage.get_mut().set_len(0).map_err(|cause| Error::io("could not clear the manifest", &cause))
     }
 
-    /// Writes what is still in memory, and gives the manifest back for reading.
-    pub fn finish(mut self) -> Result<Self> {
-        self.store()?;
+    /// Writes the file, if there is to be one, and gives the manifest back for reading.
+    pub fn finish(self) -> Result<Self> {
+        self.name.as_deref().map_or(Ok(()), |name| self.save(name))?;
         Ok(self)
+    }
+
+    /// Writes the whole manifest to a file, which appears, or is replaced, when all is written.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let failed = |cause: &io::Error| Error::io(format!("could not write the manifest `{}`", path.display()), cause);
+        whole_file::write(path, |out| self.copy(out).map_err(|cause| failed(&cause)))
     }
 
     /// How many files there are.
@@ -113,17 +101,22 @@ impl Manifest {
 
     /// Copies the whole manifest as JSON lines.
     pub fn write_to(&self, out: &mut dyn Write) -> Result<()> {
-        let copied = io::copy(&mut Cursor { manifest: self, at: 0 }, out).and_then(|_| out.flush());
-        copied.map_err(|cause| Error::io("could not copy the manifest", &cause))
+        self.copy(out).map_err(|cause| Error::io("could not copy the manifest", &cause))
+    }
+
+    fn copy(&self, out: &mut dyn Write) -> io::Result<()> {
+        let all = self.stored + self.tail.len() as u64;
+        let open = all.saturating_sub(line::END.len() as u64);
+        io::copy(&mut Cursor { manifest: self, at: 0 }.take(open), out)?;
+        out.write_all(line::closing(self.count).as_bytes())?;
+        out.flush()
     }
 
     /// Parses a manifest for verifying: JSON lines as above, or lines as `b3sum` prints them. Empty lines are skipped.
     ///
     /// Lines of `sha256sum` look the same as those of `b3sum`; their digests will not match.
-    pub fn read<R: BufRead>(reader: R) -> impl Iterator<Item = Result<Expected>> {
-        Lines::new(reader)
-            .filter(|line| !line.as_ref().is_ok_and(|(_, text)| text.trim_ascii().is_empty()))
-            .map(|line| line::parse(&line?))
+    pub fn read<R: BufRead>(reader: R) -> Listing<R> {
+        Listing { lines: Lines::new(reader), lines_read: 0, listed: 0, told: None, ended: false }
     }
 
     fn store(&mut self) -> Result<()> {
@@ -133,6 +126,61 @@ impl Manifest {
         self.stored += self.tail.len() as u64;
         self.tail.clear();
         Ok(())
+    }
+}
+
+/// The files that a manifest lists, for verifying. An error stands at the end if there are none, or not as many as the manifest tells.
+#[derive(Debug)]
+pub struct Listing<R> {
+    lines: Lines<R>,
+    lines_read: u64,
+    /// Files in lines that edt wrote.
+    listed: u64,
+    /// How many files edt wrote, if that was found.
+    told: Option<u64>,
+    ended: bool,
+}
+
+impl<R> Listing<R> {
+    /// Whether files may be missing at the end of the list, once all is read: nothing in it tells how many there are, though edt wrote it.
+    pub fn may_be_cut(&self) -> bool {
+        self.listed > 0 && self.told.is_none()
+    }
+
+    /// What is wrong with the list as a whole.
+    fn fault(&self) -> Option<Error> {
+        let what = match self.told {
+            None if self.lines_read == 0 => "the manifest is empty".to_owned(),
+            Some(told) if told != self.listed => format!("the manifest lists {} of {told} files", self.listed),
+            _ => return None,
+        };
+        Some(Error::new(ErrorKind::InvalidInput, what).with_hint("it is not whole: make it again with `edt cp --manifest FILE`"))
+    }
+}
+
+impl<R: BufRead> Iterator for Listing<R> {
+    type Item = Result<Expected>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while let Some(read) = self.lines.next() {
+            if read.as_ref().is_ok_and(|(_, text)| text.trim_ascii().is_empty()) {
+                continue;
+            }
+            self.lines_read += 1;
+            let said = match read.and_then(|read| line::parse(&read)) {
+                Ok(said) => said,
+                Err(error) => return Some(Err(error)),
+            };
+            if let Some(files) = said.files {
+                self.told = Some(self.told.unwrap_or(0).saturating_add(files));
+            }
+            if let Some(file) = said.file {
+                // Lists of `b3sum` have no sizes.
+                self.listed += u64::from(file.size.is_some());
+                return Some(Ok(file));
+            }
+        }
+        if std::mem::replace(&mut self.ended, true) { None } else { self.fault().map(Err) }
     }
 }
 
@@ -160,6 +208,7 @@ impl Read for Cursor<'_> {
 }
 
 /// Numbered lines of bounded length; ends after an error.
+#[derive(Debug)]
 struct Lines<R> {
     reader: R,
     number: u64,

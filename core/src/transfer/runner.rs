@@ -114,9 +114,9 @@ impl Ended {
     pub(super) fn report(self, result: Result<()>, outcome: Outcome, account: &Account, events: &EventSender) -> Result<Report> {
         let totals = account.totals();
         events.send(Event::Finished(totals));
-        // Whatever the end was, the manifest tells what is there.
+        // Whatever the end was, the manifest tells what is there. An end before the first file replaces no earlier one.
         let (failures, manifest) = account.close();
-        let manifest = manifest.finish();
+        let manifest = if result.is_err() && manifest.is_empty() { Ok(manifest) } else { manifest.finish() };
         let result = result.and_then(|()| accounted_for(account, self.options.run));
         let verdict = judge(&totals, &outcome, &self.options, [&self.sources[0], &self.destination]);
         let explanation = explain(&totals, &outcome, &verdict);

@@ -49,6 +49,31 @@ struct Line {
     crc64nvme: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     blake3: Option<String>,
+    /// How many files the manifest lists; in its last line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    files: Option<u64>,
+}
+
+/// The only line of a manifest without files.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {
+    files: u64,
+}
+
+/// What a line says.
+pub(super) struct Said {
+    pub(super) file: Option<Expected>,
+    /// How many files the manifest lists.
+    pub(super) files: Option<u64>,
+}
+
+/// How the line of an entry ends.
+pub(super) const END: &[u8] = b"}\n";
+
+/// What ends a manifest of so many files, in place of the [`END`] of its last line.
+pub(super) fn closing(files: u64) -> String {
+    if files == 0 { "{\"files\":0}\n".to_owned() } else { format!(",\"files\":{files}}}\n") }
 }
 
 /// Appends an entry's line.
@@ -62,6 +87,7 @@ pub(super) fn write(entry: &ManifestEntry, out: &mut Vec<u8>) {
         mode: entry.mode,
         crc64nvme: format!("{:016x}", entry.crc64nvme),
         blake3: entry.blake3.map(|digest| hex(&digest)),
+        files: None,
     };
     serde_json::to_writer(&mut *out, &line).expect("numbers and text go into memory without fail");
     out.push(b'\n');
@@ -69,8 +95,12 @@ pub(super) fn write(entry: &ManifestEntry, out: &mut Vec<u8>) {
 
 /// Parses a line that edt wrote.
 pub(super) fn parse_entry((number, text): &(u64, Vec<u8>)) -> Result<ManifestEntry> {
-    let refused = |cause: &dyn std::fmt::Display| refused(*number, cause);
-    let line: Line = serde_json::from_slice(text).map_err(|cause| refused(&cause))?;
+    let line: Line = serde_json::from_slice(text).map_err(|cause| refused(*number, &cause))?;
+    entry(*number, &line)
+}
+
+fn entry(number: u64, line: &Line) -> Result<ManifestEntry> {
+    let refused = |cause: &dyn std::fmt::Display| refused(number, cause);
     let path = match (&line.path, &line.path_bytes) {
         (Some(text), None) => text.clone().into_bytes(),
         (None, Some(digits)) => unhex(digits).ok_or_else(|| refused(&"`path_bytes` is not hexadecimal"))?,
@@ -92,16 +122,20 @@ pub(super) fn parse_entry((number, text): &(u64, Vec<u8>)) -> Result<ManifestEnt
 }
 
 /// Parses a line of edt or of `b3sum`.
-pub(super) fn parse(line: &(u64, Vec<u8>)) -> Result<Expected> {
-    if line.1.trim_ascii_start().starts_with(b"{") {
-        let entry = parse_entry(line)?;
-        return Ok(Expected { path: entry.path, size: Some(entry.size), crc64nvme: Some(entry.crc64nvme), blake3: entry.blake3 });
+pub(super) fn parse((number, text): &(u64, Vec<u8>)) -> Result<Said> {
+    let refused = |cause: &dyn std::fmt::Display| refused(*number, cause);
+    if text.trim_ascii_start().starts_with(b"{") {
+        if let Ok(Nothing { files }) = serde_json::from_slice(text) {
+            return Ok(Said { file: None, files: Some(files) });
+        }
+        let line: Line = serde_json::from_slice(text).map_err(|cause| refused(&cause))?;
+        let entry = entry(*number, &line)?;
+        let file = Expected { path: entry.path, size: Some(entry.size), crc64nvme: Some(entry.crc64nvme), blake3: entry.blake3 };
+        return Ok(Said { file: Some(file), files: line.files });
     }
-    let refused = |cause: &dyn std::fmt::Display| refused(line.0, cause);
-    let (digest, path) =
-        split_b3sum(&line.1).ok_or_else(|| refused(&"it is neither JSON nor 64 hexadecimal digits and a path"))?;
+    let (digest, path) = split_b3sum(text).ok_or_else(|| refused(&"it is neither JSON nor 64 hexadecimal digits and a path"))?;
     let path = RelativePath::from_bytes(path.strip_prefix(b"./").unwrap_or(&path)).map_err(|cause| refused(&cause))?;
-    Ok(Expected { path, size: None, crc64nvme: None, blake3: Some(digest) })
+    Ok(Said { file: Some(Expected { path, size: None, crc64nvme: None, blake3: Some(digest) }), files: None })
 }
 
 /// `b3sum` marks a line whose path has escaped newlines and backslashes by a backslash at its begin.
