@@ -12,7 +12,7 @@ use crate::args::CleanArgs;
 use crate::exit::Exit;
 use crate::files::utc;
 use crate::sources::endpoint;
-use crate::terminal::{complain, printable};
+use crate::terminal::{Stdout, complain, printable};
 
 pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<Exit> {
     let Location::Service(url) = endpoint(&args.url)?.resolve()? else {
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<Exit> {
             .into());
     };
     let mut service = abandoned(&url)?;
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::new(Stdout);
     let mut exit = Exit::Complete;
     for item in service.list()? {
         let removed = match item {

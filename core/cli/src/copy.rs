@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::args::CopyArgs;
 use crate::exit::Exit;
 use crate::progress::Progress;
-use crate::terminal::{printable, say};
+use crate::terminal::{Stdout, printable, say};
 use crate::{interrupt, sources};
 
 /// How many failures are shown; the report holds more.
@@ -42,11 +42,13 @@ pub(crate) fn run(args: &CopyArgs) -> anyhow::Result<Exit> {
         let text = serde_json::to_string_pretty(&ending)?;
         writeln!(file, "{text}").context("could not write the report")?;
     }
-    if args.json {
-        writeln!(io::stdout(), "{}", serde_json::to_string(&ending)?)?;
-    }
+    let told = if args.json { writeln!(Stdout, "{}", serde_json::to_string(&ending)?) } else { Ok(()) };
     match result {
-        Ok(report) => Ok(finish(args, &report)),
+        Ok(report) => {
+            let exit = finish(args, &report)?;
+            unless_closed(told)?;
+            Ok(exit)
+        }
         Err(error) if error.kind() == ErrorKind::Cancelled => {
             say("interrupted: run the same command again to resume");
             Ok(Exit::Interrupted)
@@ -70,9 +72,9 @@ fn transfer(args: &CopyArgs) -> edt::Result<Report> {
     handle.join()
 }
 
-fn finish(args: &CopyArgs, report: &Report) -> Exit {
+fn finish(args: &CopyArgs, report: &Report) -> anyhow::Result<Exit> {
     if report.dry_run && !args.json {
-        print_planned(report);
+        print_planned(report)?;
     }
     if !args.quiet {
         say(&summary(report));
@@ -84,11 +86,11 @@ fn finish(args: &CopyArgs, report: &Report) -> Exit {
         say(&line);
     }
     if report.is_complete() {
-        return Exit::Complete;
+        return Ok(Exit::Complete);
     }
     let nothing_done = report.totals.files_done + report.totals.files_skipped == 0;
     // Of each kind at least one is among those that are kept.
-    Exit::of_failures(report.failures.iter().map(|failure| failure.kind), nothing_done)
+    Ok(Exit::of_failures(report.failures.iter().map(|failure| failure.kind), nothing_done))
 }
 
 fn summary(report: &Report) -> String {
@@ -147,7 +149,7 @@ impl Watcher {
 
     fn observe(&mut self, event: &Event) {
         if self.json && print_json(event).is_err() {
-            // Whoever read went away; the data goes on.
+            // Whoever read went away, or there is no room for more: the data goes on, and the last line tells.
             self.json = false;
         }
         if self.names == Names::Verbose
@@ -162,19 +164,26 @@ impl Watcher {
 }
 
 fn print_json(event: &Event) -> io::Result<()> {
-    writeln!(io::stdout(), "{}", serde_json::to_string(event)?)
+    writeln!(Stdout, "{}", serde_json::to_string(event)?)
 }
 
 /// Lists what a dry run would copy, from the manifest: events may be lost, and nothing of the list may be.
-fn print_planned(report: &Report) {
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    for entry in report.manifest.entries().flatten() {
-        let path = entry.path.to_string();
-        // A reader that went away, as `head` does, has seen what it wanted.
-        if writeln!(out, "{} ({})", printable(&path), human_bytes(entry.size)).is_err() {
-            return;
+fn print_planned(report: &Report) -> anyhow::Result<()> {
+    let mut out = io::BufWriter::new(Stdout);
+    let mut told = Ok(());
+    for entry in report.manifest.entries() {
+        let entry = entry?;
+        told = writeln!(out, "{} ({})", printable(&entry.path.to_string()), human_bytes(entry.size));
+        if told.is_err() {
+            break;
         }
     }
+    Ok(unless_closed(told.and_then(|()| out.flush()))?)
+}
+
+/// What became of output, of which a reader that went away, as `head` does, has seen what it wanted.
+fn unless_closed(told: io::Result<()>) -> io::Result<()> {
+    told.or_else(|cause| if cause.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(cause) })
 }
 
 fn told(event: &Event) -> Option<String> {

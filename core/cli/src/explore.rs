@@ -14,7 +14,7 @@ use crate::args::ExploreArgs;
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::sources::endpoint;
-use crate::terminal::{self, say};
+use crate::terminal::{self, Stdout, say};
 
 /// Bytes per second in a megabit per second.
 const MBIT: f64 = 1e6 / 8.0;
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &ExploreArgs) -> anyhow::Result<Exit> {
     };
     path.write(&file)?;
     let text = if args.json { path.to_json() } else { told(&path, &file, &next(args)) };
-    writeln!(io::stdout(), "{text}")?;
+    writeln!(Stdout, "{text}")?;
     Ok(Exit::Complete)
 }
 

@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use crate::args::{ListArgs, RemoveArgs, StatArgs};
 use crate::exit::Exit;
 use crate::sources::{endpoint, unexpanded};
-use crate::terminal::{complain, printable};
+use crate::terminal::{Stdout, complain, printable};
 
 pub(crate) fn list(args: &ListArgs) -> anyhow::Result<Exit> {
     let told = |error| unexpanded(error, &args.url);
     let files = Files::open(&endpoint(&args.url)?, &args.connect.options()).map_err(told)?;
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::new(Stdout);
     let mut exit = Exit::Complete;
     // The first answer tells whether the directory is there at all, and its server has room for one more caller.
     let mut entries = files.list(&RelativePath::root(), depth(args.recursive)).map_err(told)?.peekable();
@@ -44,9 +44,9 @@ pub(crate) fn stat(args: &StatArgs) -> anyhow::Result<Exit> {
         .and_then(|files| files.stat(&RelativePath::root()))
         .map_err(|error| unexpanded(error, &args.url))?;
     if args.json {
-        writeln!(io::stdout(), "{}", as_json(&entry))?;
+        writeln!(Stdout, "{}", as_json(&entry))?;
     } else {
-        write!(io::stdout(), "{}", described(&args.url, &entry))?;
+        write!(Stdout, "{}", described(&args.url, &entry))?;
     }
     Ok(Exit::Complete)
 }

@@ -8,12 +8,13 @@ use clap_mangen::Man;
 
 use crate::args::{Cli, CompletionsArgs, ManArgs};
 use crate::exit::Exit;
+use crate::terminal::Stdout;
 
 /// Writes the completion script of a shell to standard output.
 pub(crate) fn completions(args: &CompletionsArgs) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "edt", &mut script);
-    io::stdout().write_all(&script)?;
+    Stdout.write_all(&script)?;
     Ok(Exit::Complete)
 }
 
@@ -25,7 +26,7 @@ pub(crate) fn man(args: &ManArgs) -> anyhow::Result<Exit> {
             std::fs::create_dir_all(directory).with_context(place)?;
             clap_mangen::generate_to(Cli::command(), directory).with_context(place)?;
         }
-        None => io::stdout().write_all(&pages()?)?,
+        None => Stdout.write_all(&pages()?)?,
     }
     Ok(Exit::Complete)
 }

@@ -1,18 +1,18 @@
 //! `edt jobs`: the transfers that run on this host, and what each of them may have.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 
 use edt::broker::{Hosted, Sharer, hosted};
 use edt::report::{human_bytes, human_count, human_rate};
 
 use crate::args::JobsArgs;
 use crate::exit::Exit;
-use crate::terminal::{printable, say};
+use crate::terminal::{Stdout, printable, say};
 
 pub(crate) fn run(args: &JobsArgs) -> anyhow::Result<Exit> {
     let hosted = hosted()?;
-    let mut out = io::stdout().lock();
+    let mut out = Stdout;
     if args.json {
         writeln!(out, "{}", serde_json::to_string(&hosted)?)?;
         return Ok(Exit::Complete);

@@ -3,7 +3,7 @@
 #[cfg(feature = "flight")]
 mod flight;
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use edt_flight::service::FlightHandle;
 use crate::args::ServeArgs;
 use crate::exit::Exit;
 use crate::interrupt;
-use crate::terminal::say;
+use crate::terminal::{Stdout, say};
 #[cfg(feature = "flight")]
 pub use flight::Flight;
 
@@ -65,7 +65,7 @@ fn refuse_file(root: &Path) -> edt::Result<()> {
 
 /// Tells scripts a port; a closed standard output means that nobody wants to know.
 fn announce(what: &str, address: SocketAddr) {
-    let mut out = io::stdout();
+    let mut out = Stdout;
     let _ = writeln!(out, "{what} on {address}").and_then(|()| out.flush());
 }
 

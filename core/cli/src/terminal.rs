@@ -22,6 +22,27 @@ pub(crate) fn say(text: &str) {
     let _ = Stderr.write_all(format!("{text}\n").as_bytes());
 }
 
+/// Standard output, which an error names if it cannot be written; that of a reader that went away stays as it is.
+pub(crate) struct Stdout;
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        io::stdout().write(bytes).map_err(of_stdout)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().flush().map_err(of_stdout)
+    }
+}
+
+fn of_stdout(cause: io::Error) -> io::Error {
+    match cause.kind() {
+        // An interrupted call is made again by whoever made it.
+        io::ErrorKind::BrokenPipe | io::ErrorKind::Interrupted => cause,
+        kind => io::Error::new(kind, format!("could not write to standard output: {cause}")),
+    }
+}
+
 /// Shows an error that ends a command.
 pub(crate) fn complain(error: &anyhow::Error) {
     if exit::is_closed_pipe(error) {

@@ -1,7 +1,7 @@
 //! `edt verify`: compares files, where they are, with the manifest of a transfer.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Write};
+use std::io::{BufReader, BufWriter, Write};
 use std::path::Path;
 
 use edt::ErrorKind;
@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::args::VerifyArgs;
 use crate::exit::Exit;
 use crate::sources::endpoint;
-use crate::terminal::{printable, say};
+use crate::terminal::{Stdout, printable, say};
 
 /// What became of a file since the manifest was written.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -41,7 +41,7 @@ struct Counts {
 pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<Exit> {
     let manifest = BufReader::new(open(&args.manifest)?);
     let files = Files::open(&endpoint(&args.url)?, &args.connect.options())?;
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::new(Stdout);
     let mut counts = Counts::default();
     let mut listing = Manifest::read(manifest);
     for expected in listing.by_ref() {

@@ -358,3 +358,19 @@ fn a_manifest_that_may_be_cut_is_said_to_be() {
     assert!(err.contains("or it was cut"), "{err}");
     assert!(world.edt("verify manifest dst").expect(0).err.is_empty());
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn output_for_which_there_is_no_room_is_a_failure_that_names_it() {
+    let world = world_with_tree();
+    world.edt("cp --manifest manifest src dst").expect(0);
+    for arguments in ["cp --dry-run src new", "cp --json src new", "ls src", "stat src", "verify manifest dst", "history list"] {
+        let arguments: Vec<&str> = arguments.split_whitespace().collect();
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = world.command(&arguments).stdout(full).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        let ended: support::Ended = output.wait_with_output().unwrap().into();
+        let err = ended.expect(1).err;
+        assert!(err.contains("error: could not write to standard output: "), "{arguments:?}: {err}");
+    }
+    assert_eq!(names(&world.path("new")), TREE);
+}

@@ -11,12 +11,13 @@ mod resources;
 mod tcp;
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 
 use serde::Serialize;
 
 use crate::args::DoctorArgs;
 use crate::exit::Exit;
+use crate::terminal::Stdout;
 
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -70,7 +71,7 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<Exit> {
     } else {
         render(&findings)
     };
-    io::stdout().write_all(text.as_bytes())?;
+    Stdout.write_all(text.as_bytes())?;
     Ok(Exit::Complete)
 }
 

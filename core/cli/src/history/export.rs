@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::list::object;
 use crate::args::{FormatArg, HistoryExportArgs};
 use crate::exit::Exit;
+use crate::terminal::Stdout;
 
 pub(crate) fn run(args: &HistoryExportArgs) -> anyhow::Result<Exit> {
     if args.format == FormatArg::Parquet && args.output.is_none() && io::stdout().is_terminal() {
@@ -18,7 +19,7 @@ pub(crate) fn run(args: &HistoryExportArgs) -> anyhow::Result<Exit> {
     let rows = Rows { history: History::open_to_read()?, table: args.table.into(), id: args.id };
     match &args.output {
         Some(path) => whole_file::write(path, |out| write(out, &rows, args.format))?,
-        None => write(&mut BufWriter::new(io::stdout()), &rows, args.format)?,
+        None => write(&mut BufWriter::new(Stdout), &rows, args.format)?,
     }
     Ok(Exit::Complete)
 }

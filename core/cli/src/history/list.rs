@@ -1,7 +1,7 @@
 //! `edt history list` and `edt history show`: past transfers for people, or as JSON.
 
 use std::fmt::Write as _;
-use std::io::{self, BufWriter, Write as _};
+use std::io::{BufWriter, Write as _};
 
 use edt::history::{Cell, History, Import, Table};
 use edt::report::{human_bytes, human_count, human_rate};
@@ -11,12 +11,12 @@ use super::unknown;
 use crate::args::{HistoryListArgs, HistoryShowArgs};
 use crate::exit::Exit;
 use crate::files::utc;
-use crate::terminal::{printable, say};
+use crate::terminal::{Stdout, printable, say};
 
 pub(crate) fn list(args: &HistoryListArgs) -> anyhow::Result<Exit> {
     let history = History::open_to_read()?;
     let newest = history.as_ref().map_or_else(|| Ok(Vec::new()), |history| history.newest(args.limit))?;
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::new(Stdout);
     for id in newest {
         let Some(row) = history.as_ref().map(|history| transfer(history, id)).transpose()?.flatten() else { continue };
         let text = if args.json { Value::Object(row).to_string() } else { line(&row) };
@@ -43,7 +43,7 @@ pub(crate) fn show(args: &HistoryShowArgs) -> anyhow::Result<Exit> {
     } else {
         told(&transfer, &intervals, &decisions)
     };
-    writeln!(io::stdout(), "{text}")?;
+    writeln!(Stdout, "{text}")?;
     Ok(Exit::Complete)
 }
 

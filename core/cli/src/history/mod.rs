@@ -14,6 +14,7 @@ use edt::{Error, ErrorKind};
 
 use crate::args::{HistoryArgs, HistoryCommand, HistoryImportArgs, HistoryPruneArgs};
 use crate::exit::Exit;
+use crate::terminal::Stdout;
 
 pub(crate) fn run(args: &HistoryArgs) -> anyhow::Result<Exit> {
     match &args.command {
@@ -23,7 +24,7 @@ pub(crate) fn run(args: &HistoryArgs) -> anyhow::Result<Exit> {
         HistoryCommand::Import(args) => import(args),
         HistoryCommand::Prune(args) => prune(args),
         HistoryCommand::Path => {
-            writeln!(io::stdout(), "{}", history::database_file()?.display())?;
+            writeln!(Stdout, "{}", history::database_file()?.display())?;
             Ok(Exit::Complete)
         }
     }
@@ -44,7 +45,7 @@ fn import(args: &HistoryImportArgs) -> anyhow::Result<Exit> {
             Imported::Rows(rows) => format!("imported {} of {name}", human_count(rows, "transfer")),
             Imported::Before => format!("{name} was imported before"),
         };
-        writeln!(io::stdout(), "{text}")?;
+        writeln!(Stdout, "{text}")?;
     }
     Ok(Exit::Complete)
 }
@@ -69,7 +70,7 @@ fn prune(args: &HistoryPruneArgs) -> anyhow::Result<Exit> {
             text = format!("{text}; removed {} of other tools", human_count(pruned.imported, "transfer"));
         }
     }
-    writeln!(io::stdout(), "{text}")?;
+    writeln!(Stdout, "{text}")?;
     Ok(Exit::Complete)
 }
 
