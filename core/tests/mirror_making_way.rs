@@ -26,7 +26,7 @@ fn place() -> tempfile::TempDir {
 #[test]
 fn what_made_way_is_counted_as_a_dry_run_counts_it() {
     let place = place();
-    let dry = mirror(place.path(), |options| options.run = RunMode::Dry);
+    let dry = mirror(place.path(), |options| options.run = RunMode::DryRun);
     let real = mirror(place.path(), |_| {});
     assert_eq!((dry.totals.removed, real.totals.removed, real.totals.failed), (2, 2, 0));
     assert_eq!(fs::read_to_string(place.path().join("to/x")).unwrap(), "one");

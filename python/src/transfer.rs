@@ -63,10 +63,12 @@ impl Handle {
     }
 
     fn join(&self, py: Python<'_>) -> PyResult<Report> {
-        if let Some(handle) = self.running.lock().take() {
+        let running = self.running.lock().take();
+        if let Some(handle) = running {
             *self.joining.lock() = Some(begun(py, move || handle.join())?);
         }
-        let outcome = self.joining.lock().clone().ok_or_else(|| raised(py, &taken()))?;
+        let joining = self.joining.lock().clone();
+        let outcome = joining.ok_or_else(|| raised(py, &taken()))?;
         let received = receive(py, &outcome)?;
         *self.joining.lock() = None;
         answer(py, received).map(Report)

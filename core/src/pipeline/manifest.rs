@@ -162,7 +162,7 @@ impl<R: BufRead> Iterator for Listing<R> {
     type Item = Result<Expected>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while let Some(read) = self.lines.next() {
+        for read in self.lines.by_ref() {
             if read.as_ref().is_ok_and(|(_, text)| text.trim_ascii().is_empty()) {
                 continue;
             }
