@@ -12,6 +12,9 @@ const MOST: f64 = 1.0;
 /// Seconds of what is sent from which on much is lost if workers join others.
 const COSTLY: f64 = 0.05;
 
+/// The lost share that is that of a limit which holds a stream to its rate, and not only of how it begins.
+pub(super) const POLICED: f64 = 0.5;
+
 /// What an interval adds to what is usually lost.
 const USUAL: f64 = 0.25;
 
@@ -22,8 +25,8 @@ pub(super) struct Joining {
     all: Option<f64>,
     /// What was lost when the first began, or was lost anyway.
     begun: f64,
-    /// What those that had to be restrained would have lost then, at least.
-    restrained: f64,
+    /// The share that the first lost until they were restrained, if they were.
+    restrained: Option<f64>,
     /// The share that is lost where none joined; before there was such an interval the least that was lost while some did.
     usual: Option<f64>,
     rested: bool,
@@ -46,7 +49,7 @@ impl Joining {
 
     /// Takes the share that the first lost until they were restrained.
     pub(super) fn restrained(&mut self, lost: f64) {
-        self.restrained = ALL * lost;
+        self.restrained = Some(lost);
     }
 
     /// Takes what was lost where there were more workers than `before`, which may be none.
@@ -55,8 +58,13 @@ impl Joining {
             self.usual = Some(self.usual.map_or(lost.within, |usual| usual.min(lost.within)));
         }
         if before == 0 {
-            let least = std::mem::take(&mut self.restrained);
-            self.begun = (ALL * (BEFORE_S * lost.before + lost.time * lost.within)).max(least);
+            let begun = ALL * (BEFORE_S * lost.before + lost.time * lost.within);
+            self.begun = match self.restrained.take() {
+                // By a limit of their own: others that are as fast do not share it.
+                Some(lost) if lost >= POLICED => 0.0,
+                Some(lost) => begun.max(ALL * lost),
+                None => begun.max(0.0),
+            };
         } else {
             let all = (self.cost(lost) / part(before, now).max(LEAST_PART)).min(MOST);
             self.all = Some(self.all.map_or(all, |known| f64::midpoint(known, all)));
@@ -131,6 +139,10 @@ mod tests {
         let mut joining = joining.forgotten();
         joining.joined(0, 1, Lost { before: 0.02, within: 0.0, time: 1.0 });
         assert!(joining.is_costly(1, 2));
+        // By a limit of their own, in which others have no part.
+        joining.restrained(0.6);
+        joining.joined(0, 1, Lost { before: 0.5, within: 0.1, time: 1.0 });
+        assert!(!joining.is_costly(1, 2));
         // Those of another connection are others.
         joining.joined(0, 1, Lost { before: 0.02, within: 0.0, time: 1.0 });
         assert!(!joining.is_costly(1, 2));

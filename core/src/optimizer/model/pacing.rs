@@ -6,7 +6,6 @@
 
 use super::seen::Paced;
 use super::stage::{LOSSY, MUCH};
-use crate::optimizer::Beginning;
 use rates::{Rates, TELLING};
 pub(super) use sent::{Found, Sent};
 use sent::{Look, Slower, State};
@@ -16,14 +15,12 @@ mod rates;
 mod sent;
 #[cfg(test)]
 mod tests;
+mod trial;
 
 /// The part of what they carried at which streams are paced; of the loss, and of that rate, which a trial leaves where it is right.
 const SLOWER: f64 = 0.95;
 const LEFT: f64 = 0.5;
 const KEPT: f64 = 0.9;
-
-/// How often a trial in which some was lost is repeated with what got through: while queues fill, more seems to than does.
-const REPEATED: u8 = 2;
 
 /// The lost share up to which hardly anything is lost.
 const OTHER: f64 = 0.02;
@@ -156,16 +153,6 @@ impl Pacing {
         (self.last, self.guessed) = (Sent::default(), false);
     }
 
-    /// Begins a trial of what new streams get through, before anything else is known of them.
-    pub(super) fn restrain(&mut self, beginning: &Beginning) -> Option<u64> {
-        let rate = SLOWER * beginning.rate / f64::from(beginning.streams.max(1));
-        if !matches!(self.state, State::Free) || !rate.is_normal() {
-            return None;
-        }
-        self.state = State::Trying { rate, lost: beginning.loss, more: REPEATED, right: None };
-        self.rate()
-    }
-
     /// Somebody else decided.
     fn overruled(&mut self, pacing: Option<u64>) {
         self.state = pacing.map_or(State::Free, |rate| State::Paced { rate: rate as f64 });
@@ -176,39 +163,6 @@ impl Pacing {
     fn begin_anew(&mut self) {
         self.rates = Rates::of(self.last.streams);
         (self.guessed, self.slower, self.alone) = (false, None, None);
-    }
-
-    fn tried(&mut self, rate: f64, lost: f64, more: u8, before: Option<f64>) -> Found {
-        let less = self.last.loss.is_some_and(|loss| loss < LEFT * lost);
-        let right = less && self.last.each() >= KEPT * rate;
-        let slower =
-            if right { self.last.lost() > OTHER } else { self.last.lost() > LOSSY && self.last.at_end() < SLOWER * rate };
-        let right = right.then_some(rate).or(before);
-        if right.is_none() && !slower && self.fades() {
-            return Found::Nothing;
-        }
-        if more > 0 && slower {
-            // An interval in which hardly anything was sent is no measure.
-            let rate = (SLOWER * self.last.at_end()).clamp(LEFT * rate, SLOWER * rate);
-            self.state = State::Trying { rate, lost, more: more - 1, right };
-            return Found::Nothing;
-        }
-        let Some(rate) = right else {
-            self.in_vain(State::Free);
-            return Found::Nothing;
-        };
-        self.state = State::Paced { rate };
-        self.begin_anew();
-        // A rate that was found in steps is what it lacked.
-        self.alone = (self.last.streams == 1 && more == REPEATED && self.wait <= 0.0).then_some(rate);
-        // A little more than what was carried while much was lost may get through.
-        (self.quiet, self.gap, self.step, self.lowered) = (self.last.time, 0.0, STEP.0, 0);
-        Found::Calm
-    }
-
-    /// Whether ever less is lost, but still much: what was lost before is sent again, and counts when it is.
-    fn fades(&self) -> bool {
-        self.last.lost() > MUCH && self.last.lost() < KEPT * self.before.lost()
     }
 
     /// What was tried was in vain, and is not tried again soon.
@@ -376,14 +330,6 @@ impl Pacing {
     /// Whether so much is lost that a trial may be worth it. New streams lose much anyway.
     fn loses(&self) -> bool {
         if self.is_steady() { self.last.lost() > LOSSY } else { self.before.streams == 0 && self.last.lost() > MUCH }
-    }
-
-    fn begin(&mut self) -> &'static str {
-        // Where TCP itself slows down, they may carry less than they can in an interval that loses much.
-        let slowed = self.is_steady() && matches!(self.state, State::Free);
-        let carried = if slowed { self.before.at_end().max(self.last.at_end()) } else { self.last.at_end() };
-        self.state = State::Trying { rate: SLOWER * carried, lost: self.last.lost(), more: REPEATED, right: None };
-        "seeing whether each loses less if it is sent no faster than it gets through"
     }
 }
 

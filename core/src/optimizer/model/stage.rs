@@ -314,6 +314,8 @@ impl Stage {
             _ if self.bounded > 0.0 => whole(self.filter.most_ever()).max(self.ran),
             Growth::Changed if self.news != News::Changed && !self.brought() => self.ran,
             Growth::Changed => careful,
+            // What those lose that are sent no faster than they get through is for being too many.
+            Growth::Usual if self.paced.lasts() && self.lost > 2.0 * LOSSY => self.ran,
             // So few more tell whether they share one rate, and lose less than many if they do.
             Growth::Usual if self.paced == Paced::Untold => careful,
             Growth::Usual if self.paced == Paced::Told => careful.max(self.few()),

@@ -2,6 +2,9 @@
 
 use crate::optimizer::model::stage::MUCH;
 
+/// The least part of what streams carried that they may get through at the end.
+const LEAST_AT_END: f64 = 0.7;
+
 /// What was sent in an interval.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in super::super) struct Sent {
@@ -89,11 +92,10 @@ impl Sent {
     }
 
     /// Bytes per second of each, or what it gets through at the end where much was lost: before, it may have carried the burst that a limit of the
-    /// path allows.
+    /// path allows. Far less is what TCP sends while it makes up for that.
     pub(super) fn at_end(&self) -> f64 {
-        let delivered = self.delivered.filter(|_| self.lost() > MUCH);
-        let most = delivered.map_or(f64::INFINITY, |delivered| delivered / f64::from(self.streams.max(1)));
-        self.each().min(most)
+        let (each, delivered) = (self.each(), self.delivered.filter(|_| self.lost() > MUCH));
+        delivered.map_or(each, |delivered| (delivered / f64::from(self.streams.max(1))).clamp(LEAST_AT_END * each, each))
     }
 
     pub(super) fn lost(&self) -> f64 {
