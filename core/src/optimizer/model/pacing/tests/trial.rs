@@ -1,6 +1,7 @@
 //! Tests of trials.
 
 use super::*;
+use crate::optimizer::Beginning;
 
 #[test]
 fn a_trial_that_was_too_fast_is_repeated_with_what_got_through_and_not_for_ever() {
@@ -63,7 +64,9 @@ fn a_trial_that_is_right_and_still_loses_much_is_repeated_with_less() {
 #[test]
 fn a_trial_that_was_too_fast_goes_on_with_what_gets_through_at_the_end() {
     // A limit of 1 MB/s has let a burst through. Far less is what TCP sends while it makes up for it.
-    for (delivered, rate) in [(Some(4e6), Some(950_000)), (Some(1e6), Some(758_100)), (Some(6e6), None), (None, None)] {
+    for (delivered, rate) in
+        [(Some(4e6), Some(950_000)), (Some(1e6), Some(758_100)), (Some(6e6), Some(1_140_000)), (None, Some(1_140_000))]
+    {
         let mut pacing = Pacing::default();
         let sent = |loss| Sent { streams: 4, rate: 4.8e6, loss: Some(loss), delivered, time: 1.0, ..Sent::default() };
         pacing.observe(&sent(0.2));
