@@ -1,5 +1,6 @@
 //! Links that are named as a source or a destination on a server.
 #![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a test")]
 
 mod files_support;
 mod link_support;

@@ -45,8 +45,8 @@ def copy(
         source: A path or URL; or several of one store, which go into the destination directory under their own names.
         destination: A path or URL.
         optimizer: A name of `edt.OPTIMIZERS`, or an object of your own; see `edt.Optimizer`.
-        progress: `True` for a bar, or a function that takes each `edt.Event` that it is fast enough for (`Report.manifest`
-            names every file); what it raises ends the transfer.
+        progress: `True` for a bar, or a function that takes each `edt.Event` that it is fast enough for
+            (`Report.manifest` names every file); what it raises ends the transfer.
         **options: See `edt.TransferOptions`.
 
     Raises:

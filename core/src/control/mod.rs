@@ -12,8 +12,9 @@ use crate::history::{Judged, Recorder};
 use crate::metrics::{Rates, Sample, sampler};
 use crate::optimizer::guard::is_nearly_done;
 use crate::optimizer::pace::New;
-use crate::optimizer::{Beginning, Decision, Listed, Optimizer, Pace, Policy};
+use crate::optimizer::{Decision, Listed, Optimizer, Pace, Policy};
 
+mod beginning;
 mod bottleneck;
 mod clock;
 mod interventions;
@@ -38,12 +39,6 @@ const DISPLAY: Duration = Duration::from_millis(500);
 
 /// By what part of itself the shortest round trip is taken to be longer with each sample, for paths change.
 const LONGER: f64 = 0.000_5;
-
-/// How often it is looked whether new streams lose much, before the first interval and in it; the lost share from which on that is so, and so many
-/// segments at least.
-const WATCH: Duration = Duration::from_millis(50);
-const HEAVY: f64 = 0.1;
-const TELLING: u64 = 4;
 
 /// How often the beginning looks whether bytes arrive.
 const FIRST_LOOK: Duration = Duration::from_millis(20);
@@ -245,34 +240,6 @@ impl Controller<'_> {
         }
         let restrained = std::mem::take(&mut self.grown);
         self.plant.finished() || restrained && self.ramp(New::Some)
-    }
-
-    /// Waits for so long; false if that was cut short, because the transfer ended or new streams had to be restrained.
-    fn wait(&mut self, time: Duration) -> bool {
-        let end = self.clock.now() + time;
-        while self.beginning.is_some() && self.clock.now() < end {
-            let left = end.saturating_sub(self.clock.now());
-            if self.pause(left.min(WATCH), Until::Finished) || self.restrain() {
-                return false;
-            }
-        }
-        !self.pause(end.saturating_sub(self.clock.now()), Until::Finished)
-    }
-
-    /// Limits new streams at once where they lose much; whether it did.
-    fn restrain(&mut self) -> bool {
-        let sample = self.plant.sample().ok();
-        let Some((first, now)) = self.beginning.as_ref().zip(sample.as_ref()) else { return false };
-        let (streams, loss) = (now.stages.network.workers, now.since(first).loss.unwrap_or_default());
-        let lost = now.tcp.map_or(0, |tcp| tcp.retransmitted);
-        let Some(rate) = now.delivery_rate().filter(|_| lost >= TELLING && loss >= HEAVY) else { return false };
-        self.beginning = None;
-        let restrained = self.tuner.restrain(&Beginning { streams, loss, rate });
-        if restrained {
-            self.grown = true;
-            self.apply();
-        }
-        restrained
     }
 
     /// Waits, showing progress meanwhile; true if what it waits for came before the time was over.

@@ -82,6 +82,17 @@ impl Extent {
     }
 }
 
+/// Streams that have just begun to send.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Beginning {
+    /// How many there are.
+    pub streams: u16,
+    /// Retransmitted share of the segments sent, 0 to 1.
+    pub loss: f64,
+    /// Bytes per second that all of them get through at present, as the system tells.
+    pub rate: f64,
+}
+
 /// Streams that a transfer begins with, by the round trip time of the path and by the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FirstStreams {

@@ -36,7 +36,7 @@ mod testing;
 pub mod utility;
 
 pub use agent::Sampling;
-pub use first::{Extent, FirstStreams, Haste};
+pub use first::{Beginning, Extent, FirstStreams, Haste};
 pub(crate) use fitted::Fitted;
 pub(crate) use listed::exponent;
 pub use listed::{Listed, SizeClass, SizeShare};
@@ -96,17 +96,6 @@ pub trait Optimizer: Send {
     fn restrain(&mut self, _beginning: &Beginning) -> Option<u64> {
         None
     }
-}
-
-/// Streams that have just begun to send.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Beginning {
-    /// How many there are.
-    pub streams: u16,
-    /// Retransmitted share of the segments sent, 0 to 1.
-    pub loss: f64,
-    /// Bytes per second that all of them get through at present, as the system tells.
-    pub rate: f64,
 }
 
 /// One value for each stage.

@@ -1,6 +1,7 @@
 //! When an interval begins and how long it is.
 
 use super::*;
+use crate::optimizer::Beginning;
 
 #[test]
 fn long_round_trips_make_long_intervals() {
