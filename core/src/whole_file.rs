@@ -61,7 +61,8 @@ impl Way {
         if found.as_ref().is_some_and(Metadata::is_dir) {
             return Err(refused(io::ErrorKind::IsADirectory.into()));
         }
-        if found.as_ref().is_some_and(|found| !found.is_file()) {
+        // What a process has open already, as by `/dev/stdout`, others write to as well.
+        if found.as_ref().is_some_and(|found| !found.is_file() || path.starts_with("/dev") || path.starts_with("/proc")) {
             return Ok(Self::InPlace { truncate: false });
         }
         // Of a link what it leads to is replaced, and not the link.

@@ -1,9 +1,8 @@
-//! What the local store makes of names that are reserved, too long, or taken by what is no file.
+//! What the local store makes of names that are too long, or taken by what is no file.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![cfg(unix)]
 
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -34,37 +33,6 @@ fn listed(store: &dyn Store) -> (Vec<Entry>, Vec<Error>) {
     let all = store.list(&path(""), Depth::Tree, Arc::new(|_: &RelativePath| false)).unwrap();
     let (found, failed): (Vec<_>, Vec<_>) = all.partition(Result::is_ok);
     (found.into_iter().flatten().collect(), failed.into_iter().filter_map(Result::err).collect())
-}
-
-#[test]
-fn what_is_a_users_under_the_name_of_the_staging_directory_is_told() {
-    let directory = tempdir().unwrap();
-    let (root, theirs) = (directory.path(), directory.path().join(".edt"));
-    fs::write(root.join("file"), "").unwrap();
-    let told = |files: &[&str], made: bool| {
-        for file in files {
-            fs::create_dir_all(theirs.join(file).parent().unwrap()).unwrap();
-            fs::write(theirs.join(file), "").unwrap();
-        }
-        for store in both(root) {
-            let (found, failed) = listed(&store);
-            assert_eq!(found.len(), 1);
-            assert_eq!(failed.len(), usize::from(!made), "{files:?}: {failed:?}");
-            assert!(failed.iter().all(|error| error.kind() == ErrorKind::Unsupported && error.path() == Some(&path(".edt"))));
-            let pruned = store.list(&path(""), Depth::Tree, Arc::new(|name: &RelativePath| *name == path(".edt"))).unwrap();
-            assert_eq!(pruned.filter(Result::is_err).count(), usize::from(!made && theirs.is_file()));
-        }
-        fs::remove_dir_all(&theirs).or_else(|_| fs::remove_file(&theirs)).unwrap();
-    };
-    let key = "00112233445566778899aabbccddeeff";
-    told(&[&format!("{key}/journal"), &format!("{key}/9223372036854775808"), "tmp/1f-0-9a", "flight-k/journal"], true);
-    for theirs in [&["notes"][..], &["deep/er/file"], &["tmp/notes"], &[&format!("{key}/journal"), "deep/file"]] {
-        told(theirs, false);
-    }
-    symlink("file", &theirs).unwrap();
-    told(&[], false);
-    fs::write(&theirs, "a file").unwrap();
-    told(&[], false);
 }
 
 #[test]

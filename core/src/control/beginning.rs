@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Controller, Until};
+use crate::metrics::Sample;
 use crate::optimizer::Beginning;
 
 /// How often it is looked whether new streams lose much, before the first interval and in it; the lost share from which on that is so, and so many
@@ -29,7 +30,8 @@ impl Controller<'_> {
         let sample = self.plant.sample().ok();
         let Some((first, now)) = self.beginning.as_ref().zip(sample.as_ref()) else { return false };
         let (streams, loss) = (now.stages.network.workers, now.since(first).loss.unwrap_or_default());
-        let repeated = now.tcp.map_or(0, |tcp| tcp.retransmitted);
+        let all = |sample: &Sample| sample.tcp.map_or(0, |tcp| tcp.retransmitted);
+        let repeated = all(now).saturating_sub(all(first));
         let Some(rate) = now.delivery_rate().filter(|_| repeated >= TELLING && loss >= HEAVY) else { return false };
         self.beginning = None;
         let restrained = self.tuner.restrain(&Beginning { streams, loss, rate });

@@ -152,7 +152,9 @@ class StorageObject(StorageObjectRead, StorageObjectWrite, StorageObjectGlob, St
                 # The first copy may share its time with an object of the cache.
                 shutil.copyfile(copy, fresh)
                 # The cache takes the leave to write from its copies; of what a link leads to only they tell the mode.
-                fresh.chmod(stat.S_IMODE(copy.stat().st_mode) | stat.S_IWUSR if entry.mode is None else entry.mode)
+                mode = stat.S_IMODE(copy.stat().st_mode) | stat.S_IWUSR if entry.mode is None else entry.mode
+                # It has to be read here.
+                fresh.chmod(mode | stat.S_IRUSR)
             self.provider.stores.run(Request(place, fresh, self.print_query))
 
     def list_candidate_matches(self) -> Iterable[str]:

@@ -1,5 +1,6 @@
 //! Listing: depth first, with one open directory for each level, so that memory grows with depth and not with files.
 
+use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 
@@ -92,35 +93,17 @@ impl<'a> Walk<'a> {
         self.store.entry(path, &facts).map(Some)
     }
 
-    fn child(&self, found: &Found) -> Result<Option<RelativePath>> {
+    fn child(&self, name: &OsStr) -> Result<Option<RelativePath>> {
         let Some(level) = self.levels.last() else { return Ok(None) };
-        let Some(bytes) = name_bytes(&found.name) else {
+        let Some(bytes) = name_bytes(name) else {
             let place = level.path.join(&RelativePath::root());
             return Err(Error::new(ErrorKind::InvalidInput, format!("could not use a name in `{}`", self.store.show(&place)))
-                .with_cause(format!("`{}` is not valid text", Path::new(&found.name).display())));
+                .with_cause(format!("`{}` is not valid text", Path::new(name).display())));
         };
-        let path = level.path.child(bytes)?;
         if level.is_root && staging::is_staging(bytes) {
-            return self.check_reserved(&path, &found.facts).map(|()| None);
+            return Ok(None);
         }
-        Ok(Some(path))
-    }
-
-    /// An error if what has the name of the staging directory is something of a user's that is wanted: it can be listed but not read.
-    fn check_reserved(&self, path: &RelativePath, facts: &io::Result<Facts>) -> Result<()> {
-        let kind = facts.as_ref().ok().map(|facts| facts.kind);
-        let unwanted = match kind {
-            Some(Kind::Directory) => (self.prune)(path),
-            Some(Kind::Symlink) => self.store.symlinks == Symlinks::Skip,
-            _ => false,
-        };
-        if unwanted || staging::is_own(&self.store.root, facts) {
-            return Ok(());
-        }
-        Err(Error::new(ErrorKind::Unsupported, format!("could not use `{}`", self.store.show(path)))
-            .with_cause("the name `.edt` at the root is reserved for partial files, and something else stands there")
-            .with_hint("rename it, name the directory above the root, or leave it out with --exclude .edt")
-            .about(path))
+        level.path.child(bytes).map(Some)
     }
 }
 
@@ -144,7 +127,7 @@ impl Iterator for Walk<'_> {
                     continue;
                 }
             };
-            let taken = self.child(&found).and_then(|path| match path {
+            let taken = self.child(&found.name).and_then(|path| match path {
                 Some(path) => self.take(&path, found.facts).map_err(|error| error.about(&path)),
                 None => Ok(None),
             });

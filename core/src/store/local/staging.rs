@@ -13,7 +13,7 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
-use super::facts::{Facts, Found, Kind};
+use super::facts::Found;
 use super::place::{Mode, Place};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Symlinks;
@@ -21,9 +21,6 @@ use crate::path::{RelativePath, name_bytes};
 
 const NAME: &str = ".edt";
 const TEMPORARY: &str = "tmp";
-
-/// The mode of a directory that only its user can enter.
-const PRIVATE: u32 = 0o700;
 
 /// How often a directory is made again that others removed before anything was put into it.
 const ATTEMPTS: usize = 32;
@@ -237,35 +234,6 @@ pub(super) fn abandoned(root: &Place, prefix: &str, before: SystemTime) -> io::R
 /// Whether nothing is staged below a root.
 pub(super) fn is_clear(root: &Place) -> bool {
     matches!(root.facts(Path::new(NAME), Symlinks::Keep), Err(error) if error.kind() == io::ErrorKind::NotFound)
-}
-
-/// Whether what has the name of the staging directory is one, as far as all that is in it tells.
-pub(super) fn is_own(root: &Place, facts: &io::Result<Facts>) -> bool {
-    let facts = match facts {
-        Ok(facts) => facts,
-        Err(error) => return is_gone(error),
-    };
-    match root.entries(Path::new(NAME)) {
-        Ok(mut entries) => entries.all(|key| key.is_ok_and(|key| is_staged(root, &key))),
-        // Those of other users are closed to this one.
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => facts.mode.is_some_and(|mode| mode == PRIVATE),
-        Err(error) => facts.kind == Kind::Directory && is_gone(&error),
-    }
-}
-
-/// Whether an entry of the staging directory is what a transfer keeps there.
-fn is_staged(root: &Place, found: &Found) -> bool {
-    let Some(key) = found.name.to_str().filter(|key| *key == TEMPORARY || check_key(key).is_ok()) else { return false };
-    let is_file = |name: &str| match key {
-        TEMPORARY => name.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-'),
-        _ => name == JOURNAL || name.bytes().all(|byte| byte.is_ascii_digit()),
-    };
-    // What NFS keeps of open files has names of its own.
-    let is_known = |found: Found| found.name.to_str().is_some_and(|name| is_file(name) || name.starts_with(".nfs"));
-    match root.entries(&below(key)) {
-        Ok(mut files) => files.all(|file| file.is_ok_and(is_known)),
-        Err(error) => is_gone(&error),
-    }
 }
 
 /// Whether a path leads into the staging directory, which no client may name.

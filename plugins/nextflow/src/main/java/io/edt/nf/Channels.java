@@ -12,6 +12,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.PosixFilePermission;
+import java.util.EnumSet;
 import java.util.Set;
 import java.util.UUID;
 
@@ -139,13 +140,26 @@ final class Channels {
                     Files.createFile(file);
                 }
                 channel = FileChannel.open(file, StandardOpenOption.WRITE, StandardOpenOption.READ);
-                Set<PosixFilePermission> permissions = keeps || replaced == null ? null : replaced.permissions();
-                if (permissions != null) {
-                    Files.setPosixFilePermissions(file, permissions);
+                if (!keeps && replaced != null) {
+                    permit(file, replaced.permissions());
                 }
             } catch (IOException error) {
                 Files.deleteIfExists(file);
                 throw error;
+            }
+        }
+
+        /** Gives a file permissions, and its owner that to read, for it is sent by its name; where a disk has none, it stays as it is. */
+        private static void permit(Path file, Set<PosixFilePermission> permissions) {
+            if (permissions == null) {
+                return;
+            }
+            Set<PosixFilePermission> all = EnumSet.of(PosixFilePermission.OWNER_READ);
+            all.addAll(permissions);
+            try {
+                Files.setPosixFilePermissions(file, all);
+            } catch (IOException | UnsupportedOperationException error) {
+                return;
             }
         }
 
