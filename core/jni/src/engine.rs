@@ -199,7 +199,7 @@ mod tests {
         let described = engine.stat(&place("d/b")).unwrap();
         assert_eq!(fields(&described)[..2], ["f", "5"]);
         let listed = engine.list(&place(""), Depth::Tree).unwrap();
-        let mut names: Vec<&str> = fields(&listed).chunks(4).map(|entry| entry[3]).collect();
+        let mut names: Vec<&str> = fields(&listed).chunks(5).map(|entry| entry[4]).collect();
         names.sort_unstable();
         assert_eq!(names, ["a", "d", "d/b", "d/e"]);
         engine.change(format!("remove-tree\0{root}\0d\0").as_bytes()).unwrap();
@@ -231,7 +231,7 @@ mod tests {
         let engine = Engine::new(TransferOptions::default());
         let listed = engine.list(format!("{}\0\0", folder.path().display()).as_bytes(), Depth::One).unwrap();
         let fields = fields(&listed);
-        let kind = |name: &str| fields.chunks(4).find(|entry| entry[3] == name).map(|entry| (entry[0], entry[1]));
+        let kind = |name: &str| fields.chunks(5).find(|entry| entry[4] == name).map(|entry| (entry[0], entry[1]));
         assert_eq!(kind("file"), Some(("F", "3")));
         assert_eq!(kind("directory"), Some(("D", "0")));
         for name in ["nowhere", "endless", "long"] {
@@ -251,7 +251,7 @@ mod tests {
         let engine = Engine::new(TransferOptions::default());
         // `in/up` is `a`, not the root: links are followed one after another.
         let listed = engine.list(format!("{}\0in/up\0", folder.path().display()).as_bytes(), Depth::One).unwrap();
-        let mut names: Vec<&str> = fields(&listed).chunks(4).map(|entry| entry[3]).collect();
+        let mut names: Vec<&str> = fields(&listed).chunks(5).map(|entry| entry[4]).collect();
         names.sort_unstable();
         assert_eq!(names, ["b", "f"]);
         let real = engine.stat(format!("{}\0in/up/b\0real\0", folder.path().display()).as_bytes()).unwrap();
