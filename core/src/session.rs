@@ -142,7 +142,7 @@ impl Caller {
     fn new(work: &Work, peer: Option<Session>, steering: &Steering) -> Result<Self> {
         let (mut remote, mut ahead) = (None, false);
         let mut halves = Vec::new();
-        steering.account.begin(&work.base, work.receive.file_name.as_deref());
+        steering.account.begin(work.receive.file_name.as_deref());
         let account = Some(Arc::clone(&steering.account));
         match (&work.source, &work.destination, peer) {
             (Some(source), Some(destination), _) => {

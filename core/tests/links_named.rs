@@ -56,8 +56,11 @@ fn failures(outcome: Result<Report>) -> u64 {
 #[test]
 fn a_link_to_a_directory_is_entered_at_the_destination() {
     let world = world();
-    for to in ["link", "link/", "link/new/name"] {
-        assert_eq!(failures(up(&world, "f", to, Selection::All)), 0, "{to}");
+    for (to, name) in [("link", "f"), ("link/", "f"), ("link/new/name", "")] {
+        let report = up(&world, "f", to, Selection::All).unwrap();
+        assert_eq!(report.totals.failed, 0, "{to}");
+        let named: Vec<_> = report.manifest.entries().map(|entry| entry.unwrap().path.to_string()).collect();
+        assert_eq!(named, [name], "the manifest has what is below the destination named: {to}");
     }
     assert_eq!(failures(up(&world, "d", "link", Selection::All)), 0);
     for (name, content) in [("f", "one"), ("new/name", "one"), ("x", "two"), ("k", "kept")] {

@@ -1,13 +1,17 @@
-//! What the local store makes of names that are too long, or taken by what is no file.
+//! What the local store makes of names that are reserved, too long, or taken by what is no file.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![cfg(unix)]
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 
 use edt::options::{Fsync, Overwrite, Symlinks};
 use edt::path::RelativePath;
+use edt::plan::Filter;
+use edt::plan::walk::walk;
+use edt::protocol::message::Root;
 use edt::store::local::LocalStore;
 use edt::store::{Depth, Entry, EntryKind, NewFile, Publication, Store};
 use edt::{Error, ErrorKind, Result};
@@ -73,4 +77,53 @@ fn a_pipe_in_the_way_is_not_replaced() {
         assert_eq!(store.stat(&path("pipe")).unwrap().kind, EntryKind::Other);
         assert_eq!(fs::read(directory.path().join("file")).unwrap(), b"file again");
     }
+}
+
+/// What a copy of the whole root sends, and what it tells as failed.
+fn copied(store: &dyn Store, exclude: &[&str]) -> (Vec<String>, Vec<Error>) {
+    let exclude: Vec<_> = exclude.iter().map(|text| (*text).to_owned()).collect();
+    let root = Root { path: "".into(), prefix: "p".into() };
+    let all = walk(store, &[root], &Filter::new(&[], &exclude).unwrap()).unwrap();
+    let (found, failed): (Vec<_>, Vec<_>) = all.partition(Result::is_ok);
+    let names = found.into_iter().flatten().map(|item| item.destination.to_string());
+    let failed = failed.into_iter().filter_map(Result::err).map(|(destination, error)| {
+        assert_eq!(destination, path("p/.edt"));
+        error
+    });
+    (names.collect(), failed.collect())
+}
+
+#[test]
+fn what_a_user_has_under_the_name_of_the_staging_directory_is_told_by_copies_alone() {
+    let directory = tempdir().unwrap();
+    let (root, theirs) = (directory.path(), directory.path().join(".edt"));
+    fs::write(root.join("file"), "").unwrap();
+    let told = |told: bool| {
+        for store in both(root) {
+            let (found, failed) = copied(&store, &[]);
+            assert_eq!(found, ["p", "p/file"]);
+            assert!(failed.iter().all(|error| error.kind() == ErrorKind::Unsupported && error.path() == Some(&path(".edt"))));
+            assert_eq!(failed.len(), usize::from(told));
+            assert!(copied(&store, &[".edt"]).1.is_empty());
+            assert!(listed(&store).1.is_empty(), "whoever only looks is not bothered");
+        }
+    };
+    for files in [&["notes"][..], &["deep/er/file", "more"]] {
+        for file in files {
+            fs::create_dir_all(theirs.join(file).parent().unwrap()).unwrap();
+            fs::write(theirs.join(file), "").unwrap();
+        }
+        told(true);
+        fs::remove_dir_all(&theirs).unwrap();
+    }
+    for made in ["", "00112233445566778899aabbccddeeff", "tmp", "staging"] {
+        fs::create_dir_all(theirs.join(made)).unwrap();
+        told(false);
+        fs::remove_dir_all(&theirs).unwrap();
+    }
+    fs::write(&theirs, "a file").unwrap();
+    told(true);
+    fs::remove_file(&theirs).unwrap();
+    symlink("file", &theirs).unwrap();
+    told(true);
 }

@@ -30,8 +30,8 @@ pub(crate) struct Account {
 
 /// The file that a transfer of one moves.
 struct Only {
-    /// Where it goes if the destination is a directory.
-    inside: RelativePath,
+    name: RelativePath,
+    /// Whether it goes into the destination, which is a directory.
     is_inside: bool,
 }
 
@@ -85,16 +85,16 @@ impl Account {
         }
     }
 
-    /// The source is one file of this name, which goes to `base` or into it; `None`: it is no file.
-    pub(crate) fn begin(&self, base: &RelativePath, file_name: Option<&[u8]>) {
-        let inside = file_name.and_then(|name| base.child(name).ok());
-        *self.only.lock() = inside.map(|inside| Only { inside, is_inside: false });
+    /// The source is one file of this name; `None`: it is no file.
+    pub(crate) fn begin(&self, file_name: Option<&[u8]>) {
+        let name = file_name.and_then(|name| RelativePath::from_bytes(name).ok());
+        *self.only.lock() = name.map(|name| Only { name, is_inside: false });
     }
 
-    /// Where the source goes, as the receiver tells it.
-    pub(crate) fn resolved(&self, destination: &str) {
+    /// Whether that file goes into the destination, as the receiver tells it.
+    pub(crate) fn resolved(&self, is_inside: bool) {
         if let Some(only) = self.only.lock().as_mut() {
-            only.is_inside = only.inside.to_string() == destination;
+            only.is_inside = is_inside;
         }
     }
 
@@ -103,7 +103,7 @@ impl Account {
         if path.is_empty()
             && let Some(only) = self.only.lock().as_ref().filter(|only| only.is_inside)
         {
-            return only.inside.name().and_then(|name| RelativePath::from_bytes(name).ok()).unwrap_or_default();
+            return only.name.clone();
         }
         RelativePath::from_bytes(path).unwrap_or_default()
     }
@@ -300,11 +300,11 @@ mod tests {
 
     #[test]
     fn one_file_has_a_name_below_a_directory_and_none_below_its_own() {
-        for (resolved, name) in [("into/run.dat", "run.dat"), ("into", "")] {
+        for (is_inside, name) in [(true, "run.dat"), (false, "")] {
             let (events, told) = EventSender::channel();
             let account = Account::new(events, Manifest::default());
-            account.begin(&RelativePath::from_user("into").unwrap(), Some(b"run.dat"));
-            account.resolved(resolved);
+            account.begin(Some(b"run.dat"));
+            account.resolved(is_inside);
             done(&account, "");
             account.left_out(&Skipped { crc64nvme: Some(7), ..Skipped::default() });
             let Ok(Event::FileDone(file)) = told.try_recv() else { panic!("no file is done") };

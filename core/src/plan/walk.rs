@@ -81,6 +81,8 @@ pub(super) fn walk_tree<'a>(
         Ok(listing) => listing,
         Err(error) => return Box::new(std::iter::once(Err((destination, error)))),
     };
+    let left_out = entry.path.is_root().then(|| store.left_out()).flatten();
+    let listing = left_out.map(Err).into_iter().chain(listing);
     let itself = std::iter::once(Ok(Item { entry, destination }));
     Box::new(itself.chain(place_all(listing, root.clone(), prefix.clone(), filter.clone())))
 }

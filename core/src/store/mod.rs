@@ -32,6 +32,12 @@ pub trait Store: Send + Sync {
     /// Describes one entry; does not follow a symbolic link unless the store was opened to follow.
     fn stat(&self, path: &RelativePath) -> Result<Entry>;
 
+    /// The error of what stands at the root under a name that this store keeps for itself, though it is none of its own: listings leave
+    /// it out, and whoever copies all that is there has to tell.
+    fn left_out(&self) -> Option<crate::Error> {
+        None
+    }
+
     /// Opens a file to read.
     fn open(&self, path: &RelativePath) -> Result<Box<dyn Reader>>;
 

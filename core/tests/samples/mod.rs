@@ -176,6 +176,7 @@ fn have() -> Have {
         resolved: Some("to/name".to_owned()),
         written: None,
         hands_back: None,
+        inside: None,
     }
 }
 

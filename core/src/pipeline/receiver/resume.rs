@@ -61,10 +61,12 @@ impl Partials {
 
 impl Shared {
     pub(crate) fn prepare(&self) -> Result<()> {
-        let base = self.resolve()?;
+        let given = self.base.lock().clone();
+        let base = self.resolve(&given)?;
         *self.base.lock() = base.clone();
+        let inside = base != given;
         if let Some(account) = &self.account {
-            account.resolved(&base.to_string());
+            account.resolved(inside);
         }
         if !self.options.dry_run {
             self.recover()?;
@@ -86,7 +88,7 @@ impl Shared {
             self.tell(Have { partial: partial.to_vec(), ..Have::default() })?;
         }
         let (resolved, hands_back) = (Some(base.to_string()), self.hands_back().then_some(true));
-        self.tell(Have { last: true, resolved, hands_back, ..Have::default() })
+        self.tell(Have { last: true, resolved, hands_back, inside: inside.then_some(true), ..Have::default() })
     }
 
     fn tell(&self, have: Have) -> Result<()> {
@@ -94,24 +96,24 @@ impl Shared {
     }
 
     /// A file goes to the destination's name, or into it if a directory stands there or is meant.
-    fn resolve(&self) -> Result<RelativePath> {
-        let base = self.base.lock().clone();
+    /// Where the source goes: a single file may go into the destination.
+    fn resolve(&self, base: &RelativePath) -> Result<RelativePath> {
         let Some(name) = &self.options.file_name else {
-            return match self.store.stat(&base) {
+            return match self.store.stat(base) {
                 Ok(entry) if entry.kind == EntryKind::File => {
                     Err(Error::new(ErrorKind::WrongType, format!("could not copy into `{base}`"))
                         .with_cause("it is a file, and the source is a directory or several sources")
                         .with_hint("name a directory as the destination"))
                 }
-                Ok(_) => Ok(base),
-                Err(error) if error.kind() == ErrorKind::NotFound => Ok(base),
+                Ok(_) => Ok(base.clone()),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(base.clone()),
                 Err(error) => Err(error),
             };
         };
-        if self.options.into || base.is_root() || self.is_directory(&base)? {
+        if self.options.into || base.is_root() || self.is_directory(base)? {
             return base.child(name);
         }
-        Ok(base)
+        Ok(base.clone())
     }
 
     fn is_directory(&self, path: &RelativePath) -> Result<bool> {

@@ -175,8 +175,8 @@ impl Sender {
                 if have.hands_back == Some(true) {
                     self.shared.hands_back.store(true, Ordering::Relaxed);
                 }
-                if let (Some(account), Some(resolved)) = (&self.shared.account, &have.resolved) {
-                    account.resolved(resolved);
+                if let Some(account) = self.shared.account.as_ref().filter(|_| last) {
+                    account.resolved(have.inside == Some(true));
                 }
                 match self.known.lock().as_mut() {
                     Some(known) => known.add(have),

@@ -29,6 +29,9 @@ pub struct Have {
     /// In the last part: whether the receiver may hand back a file that its store could not write to the end, to be begun again.
     #[n(6)]
     pub hands_back: Option<bool>,
+    /// In the last part: whether the source, one file, goes into the destination and not under its name.
+    #[n(7)]
+    pub inside: Option<bool>,
 }
 
 /// A file that an earlier attempt published, with the digests that it was published with.

@@ -149,6 +149,16 @@ impl Store for LocalStore {
         }
     }
 
+    fn left_out(&self) -> Option<Error> {
+        let theirs = staging::of_others(&self.root, self.symlinks)?;
+        Some(
+            Error::new(ErrorKind::Unsupported, format!("could not copy `{}`", self.show(&theirs)))
+                .with_cause("the name `.edt` at the root is reserved for partial files, and something else stands there")
+                .with_hint("rename it, copy the directory above, or leave it out with --exclude .edt")
+                .about(&theirs),
+        )
+    }
+
     fn stat(&self, path: &RelativePath) -> Result<Entry> {
         let local = self.checked(path)?;
         let facts = self.root.seen(&local, self.symlinks).and_then(|seen| seen.facts());

@@ -1,6 +1,7 @@
 //! The directory `.edt` at the root: temporary and partial files, and journals, in the same file system as the final names.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -13,7 +14,7 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
-use super::facts::Found;
+use super::facts::{Found, Kind};
 use super::place::{Mode, Place};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Symlinks;
@@ -21,6 +22,9 @@ use crate::path::{RelativePath, name_bytes};
 
 const NAME: &str = ".edt";
 const TEMPORARY: &str = "tmp";
+
+/// What the plugins for workflow engines keep beside it, where they are told to stage below a root.
+const OF_PLUGINS: [&str; 5] = ["lanes", "staging", "ahead", "writing", "publishing"];
 
 /// How often a directory is made again that others removed before anything was put into it.
 const ATTEMPTS: usize = 32;
@@ -234,6 +238,28 @@ pub(super) fn abandoned(root: &Place, prefix: &str, before: SystemTime) -> io::R
 /// Whether nothing is staged below a root.
 pub(super) fn is_clear(root: &Place) -> bool {
     matches!(root.facts(Path::new(NAME), Symlinks::Keep), Err(error) if error.kind() == io::ErrorKind::NotFound)
+}
+
+/// The path of what has the name of the staging directory and holds nothing that edt puts there, if it stands at the root.
+pub(super) fn of_others(root: &Place, symlinks: Symlinks) -> Option<RelativePath> {
+    let facts = root.facts(Path::new(NAME), Symlinks::Keep).ok()?;
+    let is_theirs = match facts.kind {
+        // Those of other users are closed to this one.
+        Kind::Directory => root.entries(Path::new(NAME)).is_ok_and(|entries| {
+            let mut known = entries.map(|found| found.is_ok_and(|found| is_known(&found.name))).peekable();
+            known.peek().is_some() && !known.any(|known| known)
+        }),
+        Kind::Symlink => symlinks != Symlinks::Skip,
+        _ => true,
+    };
+    is_theirs.then(|| RelativePath::from_bytes(NAME.as_bytes()).ok()).flatten()
+}
+
+/// Whether something in the staging directory has a name that edt or one of its plugins gives.
+fn is_known(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    let is_key = name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_key || name == TEMPORARY || OF_PLUGINS.contains(&&*name)
 }
 
 /// Whether a path leads into the staging directory, which no client may name.
