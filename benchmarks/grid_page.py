@@ -230,12 +230,22 @@ def time_s(seconds: float) -> str:
     return "never" if math.isinf(seconds) else f"{seconds:.1f} s"
 
 
+def late(found: dict[Cell, list[Point]]) -> list[str]:
+    """The cells in which the machine was too busy for the path, if there are any."""
+    cells = sorted(
+        cell.name for cell, points in found.items() if any(each.get("late_ms", 0) > LATE_MS for each in points)
+    )
+    if not cells:
+        return []
+    return [
+        f"In these cells the path was late by more than {LATE_MS} ms in half of the seconds of some transfer, "
+        f"because the machine was too busy: {', '.join(cells)}."
+    ]
+
+
 def notes(found: dict[Cell, list[Point]], missing: dict[Cell, int], lost: dict[Cell, list[str]]) -> list[str]:
     """What one has to know to read the tables, and what is not there."""
     made = [point for points in found.values() for point in points]
-    busy = sorted(
-        {cell.name for cell, points in found.items() for point in points if point.get("late_ms", 0) > LATE_MS}
-    )
     texts = [
         "A column of an optimizer: utility as a share of the best constant's; goodput as a share of the better of "
         f"fixed {verdicts.USUAL[0]} and {verdicts.USUAL[1]}; intervals (and seconds) until the utility was within "
@@ -246,11 +256,7 @@ def notes(found: dict[Cell, list[Point]], missing: dict[Cell, int], lost: dict[C
         f"{len(made)} transfers of {len({point['build'] for point in made})} builds of edt and of what measures it, of "
         f"which edt failed at {sum(not point['timeline'] for point in made)}: those are kept, and not tried again.",
     ]
-    if busy:
-        texts.append(
-            f"In these cells the path was late by more than {LATE_MS} ms in half of the seconds of some transfer, "
-            f"because the machine was too busy: {', '.join(busy)}."
-        )
+    texts += late(found)
     if lost:
         each = ", ".join(f"{cell.name} ({', '.join(failed)})" for cell, failed in lost.items())
         texts.append(f"These cells have no yardstick and count as missed, for these constants failed: {each}.")

@@ -47,13 +47,14 @@ EXPERIMENTS = {
     "logs-asm": "logs_asm",
     "optimizers": "optimizers",
     "grid": "grid",
+    "rivals": "rivals",
     "steps": "steps",
     "shares": "shares",
     "memory": "memory",
     "everywhere": "everywhere",
 }
 """Names in the order in which all are run, and the modules of `experiments`, imported only then: some need PyTorch."""
-BY_NAME = ("grid", "steps", "shares", "memory", "everywhere")
+BY_NAME = ("grid", "rivals", "steps", "shares", "memory", "everywhere")
 """Those that `all` leaves out: the whole grid takes days, and the last one measures nothing."""
 BY_PATH = ("peers", "optimizers", "s3")
 """Those that keep an outcome for each path."""
@@ -114,14 +115,14 @@ def parser() -> argparse.ArgumentParser:
         "--dataset", action="append", default=[], choices=sorted(datasets.NAMES), help="only this one; may be repeated"
     )
     found.add_argument("--tools", type=tools, help="only these, separated by commas: " + ", ".join(peers.ALL))
-    found.add_argument("--cells", metavar="REGEX", help="only cells of `grid` whose names hold this")
+    found.add_argument("--cells", metavar="REGEX", help="only cells of `grid` and `rivals` whose names hold this")
     found.add_argument(
         "--optimizers",
         metavar="LIST",
-        help="only these in `optimizers`, `grid`, `steps` and `shares`, separated by commas",
+        help="only these in `optimizers`, `grid`, `rivals`, `steps` and `shares`, separated by commas",
     )
     found.add_argument(
-        "--congestion", metavar="LIST", default="cubic", help="of `grid`: cubic, bbr, reno (default cubic)"
+        "--congestion", metavar="LIST", default="cubic", help="of `grid` and `rivals`: cubic, bbr, reno (default cubic)"
     )
     found.add_argument(
         "--keep-fixed", action="store_true", help="with --resume, `grid` keeps constants of other builds of edt"

@@ -74,7 +74,7 @@ def ground(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
     monkeypatch.setattr(grid, "timed", ground.timed)
     monkeypatch.setattr(emulated, "build", lambda: scratch / "emulator")
     monkeypatch.setattr(emulated.Path, "start", lambda **_: ground)
-    monkeypatch.setattr(tuned, "asked", lambda names: names or ())
+    monkeypatch.setattr(tuned, "asked", lambda names, *_: names or ())
     monkeypatch.setattr(tuned, "congestions", lambda names: names)
     monkeypatch.setattr(
         tuned.Trainer, "train", lambda trainer, path, kind, _: ground.train(trainer.file(path, kind), kind)

@@ -54,22 +54,27 @@ def run(options: Options) -> Iterator[Outcome]:
 class Grid:
     """The cells at work."""
 
+    name = "grid"
+    lasting = SECONDS
+    usual: tuple[str, ...] = tuned.USUAL
+    """The optimizers that are measured unless others are asked for."""
+
     def __init__(self, options: Options, place: Workplace) -> None:
         self.options, self.place = options, place
         full = not options.quick
-        self.seconds = options.seconds or SECONDS[full]
+        self.seconds = options.seconds or self.lasting[full]
         self.repetitions = options.repetitions or REPETITIONS[full]
-        self.optimizers = tuned.asked(options.optimizers)
+        self.optimizers = tuned.asked(options.optimizers, self.usual)
         every = grid(tuned.congestions(options.congestion))
         self.cells = chosen(every, options.cells, quick=options.quick)
         if not self.cells:
             raise Failed(f"no cell of the grid has a name that holds `{options.cells}`")
         self.all = [cell for cell in every if cell in {*self.cells, *chosen(every, None, quick=options.quick)}]
-        self.folder = KEPT / f"grid-{options.scale}"
+        self.folder = KEPT / f"{self.name}-{options.scale}"
         self.ground = ground()
         self.build = f"{digest(program())}-{self.ground}"
         self.points = {cell: self.kept(cell) for cell in self.all}
-        self.source = Bench("grid", options, place).data("uniform", SOURCE_SCALE).path
+        self.source = Bench(self.name, options, place).data("uniform", SOURCE_SCALE).path
         self.trainer = tuned.Trainer(place, self.folder / "agents", self.source, self.build)
         self.untrained: dict[tuple[str, str], Exception] = {}
 
@@ -101,9 +106,12 @@ class Grid:
 
     def runs(self, cell: Cell, seed: int) -> list[tuned.Run]:
         """What is measured in a cell."""
+        return [tuned.constant(streams) for streams in cell.constants] + self.candidates(cell, seed)
+
+    def candidates(self, cell: Cell, seed: int) -> list[tuned.Run]:
+        """The optimizers that are measured in a cell, with their agents."""
         agents = {kind: self.trainer.file(cell.name, kind) for kind in tuned.AGENTS}
-        found = [tuned.constant(streams) for streams in cell.constants]
-        return found + [tuned.optimizer(name, seed=seed, agent=agents.get(name)) for name in self.optimizers]
+        return [tuned.optimizer(name, seed=seed, agent=agents.get(name)) for name in self.optimizers]
 
     def train(self, batch: list[Cell]) -> None:
         """Trains the agents that are missing, with nothing else running."""
