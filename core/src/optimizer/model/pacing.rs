@@ -64,6 +64,8 @@ pub(super) struct Pacing {
     rates: Rates,
     /// Whether the rate is what the streams before a look carried, and it is still to be seen whether more of them carry as much each.
     guessed: bool,
+    /// Whether a queue came with the last streams that joined others, and has been there since.
+    filled: bool,
     /// What was before fewer streams are sent faster, until it is known what these carry.
     slower: Option<Slower>,
     /// The rate that was right for a single stream, until it is seen whether that is worth more without.
@@ -89,6 +91,7 @@ impl Default for Pacing {
             before: Sent::default(),
             rates: Rates::default(),
             guessed: false,
+            filled: false,
             slower: None,
             alone: None,
             wait: 0.0,
@@ -118,7 +121,7 @@ impl Pacing {
     pub(super) fn told(&self) -> Paced {
         match self.last.pacing {
             None => Paced::No,
-            Some(_) if self.rates.own && self.last.queued && self.falls_short() => Paced::Crowded,
+            Some(_) if self.rates.own && self.last.queued && (self.filled || self.falls_short()) => Paced::Crowded,
             Some(_) if self.rates.own => Paced::Told,
             Some(_) => Paced::Untold,
         }
@@ -128,6 +131,7 @@ impl Pacing {
     pub(super) fn observe(&mut self, sent: &Sent) -> Found {
         self.before = std::mem::replace(&mut self.last, *sent);
         self.wait -= sent.time;
+        self.filled = sent.queued && (self.filled || self.has_more() && !self.before.queued);
         if sent.pacing != self.rate() {
             self.overruled(sent.pacing);
         }
@@ -306,6 +310,11 @@ impl Pacing {
     /// Whether nothing was lost for so long that more may get through.
     fn is_quiet(&self) -> bool {
         self.quiet >= self.gap && self.last.lost() <= LOSSY
+    }
+
+    /// Whether streams have joined others.
+    fn has_more(&self) -> bool {
+        self.before.streams > 0 && self.last.streams > self.before.streams
     }
 
     /// Whether there were as many streams in the interval before.

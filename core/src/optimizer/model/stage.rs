@@ -321,8 +321,8 @@ impl Stage {
             Growth::Usual if self.paced == Paced::Told => careful.max(self.few()),
             Growth::Usual if self.paced == Paced::Crowded => self.ran,
             Growth::Usual if lossy || self.lost_before > LOSSY || costly => self.ran.saturating_mul(LOSSY_BOUND),
-            // Whether one is enough, a second tells as well as four, and loses less if so.
-            Growth::Usual if self.ran == 1 && enough.is_none() => LOSSY_BOUND,
+            // Whether so few are enough, twice as many tell as well as four times as many, and lose less if so.
+            Growth::Usual if self.ran <= LOSSY_BOUND && enough.is_none() => self.ran.saturating_mul(LOSSY_BOUND),
             Growth::Usual => self.ran.saturating_mul(BOUND),
         };
         let telling = (lossy || self.cpu_bound) && enough.is_none() && self.paced != Paced::Look;
