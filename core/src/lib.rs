@@ -26,6 +26,7 @@ pub mod report;
 pub mod server;
 mod session;
 pub mod store;
+pub mod sync;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod transfer;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::sync::Mutex;
 use minicbor::bytes::ByteVec;
-use parking_lot::Mutex;
 
 use crate::control::{self, Outcome, Settings, SystemClock};
 use crate::error::{Error, ErrorKind, Result};

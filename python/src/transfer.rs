@@ -1,9 +1,9 @@
 //! A running transfer.
 
 use crossbeam_channel::Receiver;
+use edt::sync::Mutex;
 use edt::transfer::Canceller;
 use edt::{Endpoint, Error, ErrorKind, Event, Transfer, TransferHandle};
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 

@@ -3,7 +3,7 @@
 
 use std::sync::Once;
 
-use parking_lot::Mutex;
+use edt::sync::Mutex;
 
 use crate::exit::Exit;
 use crate::terminal;

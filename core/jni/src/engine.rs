@@ -7,8 +7,8 @@ use edt::error::Retry;
 use edt::files::Files;
 use edt::path::RelativePath;
 use edt::store::{Depth, Entry, EntryKind};
+use edt::sync::Mutex;
 use edt::{Endpoint, Error, ErrorKind, Result, TransferOptions};
-use parking_lot::Mutex;
 
 use crate::fields::{Block, Fields, mistaken};
 

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use edt::error::Retry;
 use edt::event::{Failure, Planned, Sampled};
+use edt::sync::Mutex;
 use edt::transfer::Canceller;
 use edt::{ErrorKind, Event, Report, Result, Transfer, TransferHandle};
-use parking_lot::Mutex;
 
 use crate::fields::{Block, mistaken};
 

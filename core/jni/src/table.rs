@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use edt::Result;
-use parking_lot::Mutex;
+use edt::sync::Mutex;
 
 use crate::fields::mistaken;
 

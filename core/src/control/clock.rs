@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex};
 
 /// How long a waiting clock may take to notice that it shall stop, if nobody wakes it.
 const POLL: Duration = Duration::from_millis(20);

@@ -4,7 +4,7 @@ mod pace;
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 use super::*;
 use crate::error::ErrorKind;

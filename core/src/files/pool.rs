@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::sync::{Condvar, Mutex};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
-use parking_lot::{Condvar, Mutex};
 
 use super::ask::stat;
 use super::bound::Bound;

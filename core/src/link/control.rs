@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::sync::Mutex;
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
-use parking_lot::Mutex;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::connection::Connection;

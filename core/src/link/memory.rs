@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Weak};
 
+use crate::sync::Mutex;
 use crossbeam_channel::{Receiver, Sender, bounded, select};
-use parking_lot::Mutex;
 
 use crate::buffer::SlabPool;
 use crate::error::{Error, ErrorKind, Result};

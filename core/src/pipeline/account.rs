@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 use crate::error::Error;
 use crate::event::{Event, EventSender, Failure, FileDone, FileSkipped, Planned, Retried, Totals};

@@ -5,7 +5,7 @@ mod line;
 use std::io::{self, BufRead, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use tempfile::SpooledTempFile;
 
 use crate::error::{Error, ErrorKind, Result};

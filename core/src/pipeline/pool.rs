@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 /// What the workers of a pool do: one call is one worker's life; it returns when [`Turn::over`] says so at a border between items.
 pub(crate) type Body = Arc<dyn Fn(&Turn) + Send + Sync>;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 use crate::error::{Error, Result};
 use crate::link::Breaker;

@@ -2,8 +2,8 @@
 
 use edt::auth::secret;
 use edt::options::{SecretSource, TransferOptions};
+use edt::sync::Mutex;
 use edt::{Error, ErrorKind, Result};
-use parking_lot::Mutex;
 use tonic::metadata::{Ascii, MetadataValue};
 
 use super::address::Place;

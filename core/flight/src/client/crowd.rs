@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use edt::sync::Mutex;
 
 /// How long after a refusal places count as scarce.
 const SCARCE: Duration = Duration::from_secs(10);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arrow_flight::Action;
 use edt::path::RelativePath;
 use edt::store::{self, Depth, EntryKind, Prune};
+use edt::sync::Mutex;
 use edt::{Error, Result};
-use parking_lot::Mutex;
 use tonic::Streaming;
 
 use super::host::{Host, Lease};

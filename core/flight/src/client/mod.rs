@@ -27,9 +27,9 @@ use edt::options::{Plain, SecretSource, TransferOptions};
 use edt::path::RelativePath;
 use edt::store::Store;
 use edt::store::remote::{self, Added, Opened, Purpose};
+use edt::sync::Mutex;
 use edt::transfer::job::Job;
 use edt::{Endpoint, Error, ErrorKind, Result};
-use parking_lot::Mutex;
 
 use crate::contract::{Command, Form};
 use address::Place;

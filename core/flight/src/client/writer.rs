@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use edt::pipeline::ranges::Ranges;
 use edt::store::remote::State;
 use edt::store::{NewFile, Writer};
+use edt::sync::Mutex;
 use edt::{Error, ErrorKind, Result};
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::host::Host;

@@ -12,8 +12,8 @@ use std::time::{Duration, SystemTime};
 
 use edt::path::RelativePath;
 use edt::store::{NewFile, Partial, Store};
+use edt::sync::Mutex;
 use edt::{Error, ErrorKind, Result};
-use parking_lot::Mutex;
 
 use super::root::{Root, path};
 use crate::contract::{BeginBody, Begun, CommitBody, Digests, parse_hex64};

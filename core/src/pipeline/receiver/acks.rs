@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 use crate::pipeline::receiver::{ACK_EVERY, Shared};
 use crate::protocol::message::{Ack, DoneItem, ItemFailed, Message, parts};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::Frame;
@@ -33,7 +33,7 @@ pub(crate) struct TargetFile {
     pub(crate) number: u64,
     pub(crate) state: Mutex<FileState>,
     /// Taken when the file is published.
-    pub(crate) writer: parking_lot::RwLock<Option<Box<dyn Writer>>>,
+    pub(crate) writer: crate::sync::RwLock<Option<Box<dyn Writer>>>,
     failed: AtomicBool,
     /// Whether all its bytes are there.
     whole: AtomicBool,
@@ -226,7 +226,7 @@ impl Shared {
         let writer = self.store.create(&new)?;
         let whole = AtomicBool::new(ranges.is_complete(header.size));
         let state = Mutex::new(FileState { ranges, digest });
-        let writer = parking_lot::RwLock::new(Some(writer));
+        let writer = crate::sync::RwLock::new(Some(writer));
         Ok(TargetFile { header, path, number, state, writer, failed: AtomicBool::new(false), whole, recovered: continued })
     }
 

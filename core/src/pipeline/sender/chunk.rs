@@ -8,7 +8,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 use crate::pipeline::sender::Shared;
 use crate::pipeline::sender::queue::{BLOCK, Cut, TAIL_CHUNK};

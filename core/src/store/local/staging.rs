@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 use super::facts::{Found, Kind};
 use super::place::{Mode, Place};

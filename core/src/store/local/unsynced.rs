@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 /// Above this many directories only the flush of everything is remembered.
 const KEPT: usize = 1 << 16;

@@ -1,6 +1,6 @@
 //! Services that crates beside this one bring: each adds its URL schemes, and what opens them, to the table here.
 
-use parking_lot::RwLock;
+use crate::sync::RwLock;
 
 use super::{Opened, Purpose};
 use crate::endpoint::{Endpoint, Scheme, ServiceUrl};

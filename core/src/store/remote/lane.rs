@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use reqwest::Client;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;

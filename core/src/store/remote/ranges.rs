@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 use super::patience::{self, Patience};
 use super::summed::{self, Pieces};

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::Body;
 use super::patience::unless_interrupted;
-use super::runtime::block_on;
+use super::runtime::{OfProcess, block_on};
 use crate::error::{Error, ErrorKind, Result};
 
 mod failure;
@@ -30,6 +30,9 @@ pub(super) const SILENCE: Duration = Duration::from_mins(1);
 /// Bytes per second that an upload has at least; a connection on which nothing moves is ended by TCP much earlier.
 const SLOWEST: u64 = 64 << 10;
 const MOST_REDIRECTS: usize = 10;
+
+/// The client of this process: a connection belongs to one alone.
+static SHARED: OfProcess<Client> = OfProcess::new();
 /// Bytes of text that an answer may have.
 const MOST_TEXT: usize = 16 << 20;
 /// Bytes that are read to their end to keep a connection, rather than to open another one.
@@ -44,23 +47,19 @@ const MOST_DETAIL: usize = 8 << 10;
 /// compressed content compressed. Follows redirects, but never from https to http, and tells no credentials to another host.
 #[derive(Debug, Clone)]
 pub(crate) struct Web {
+    /// That of the process that opened it.
     client: Client,
 }
 
 impl Web {
     /// The client of this process.
     pub(crate) fn new() -> Result<Self> {
-        static SHARED: OnceLock<Client> = OnceLock::new();
-        if let Some(client) = SHARED.get() {
-            return Ok(Self { client: client.clone() });
-        }
-        let made = client()?;
-        Ok(Self { client: SHARED.get_or_init(|| made).clone() })
+        Ok(Self { client: SHARED.get(client)? })
     }
 
     /// To make requests with, for [`Web::send`].
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
+    pub(crate) fn client(&self) -> Client {
+        SHARED.get(client).unwrap_or_else(|_| self.client.clone())
     }
 
     /// Makes one attempt. `what` is the operation and place, for errors: "could not read `https://..`". A status of 300 and more is
@@ -69,7 +68,7 @@ impl Web {
         let request = request.build().map_err(|error| request_error(what, &error))?;
         let limit = request.timeout().copied().unwrap_or_else(|| answer_limit(&request));
         let (method, asked) = (request.method().clone(), request.url().clone());
-        match block_on(unless_interrupted(what, async { timeout(limit, self.client.execute(request)).await }))? {
+        match block_on(unless_interrupted(what, async { timeout(limit, self.client().execute(request)).await }))? {
             Ok(Ok(response)) => Answer::judged(what, carried_out(what, &method, &asked, response)?, accepted),
             Ok(Err(error)) => Err(request_error(what, &error)),
             Err(_) => Err(silent(what, limit)),

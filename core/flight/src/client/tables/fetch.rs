@@ -12,10 +12,10 @@ use edt::endpoint::Location;
 use edt::files::Files;
 use edt::options::TransferOptions;
 use edt::path::RelativePath;
+use edt::sync::Mutex;
 use edt::transfer::job::{Job, Made, Progress, Way};
 use edt::{Endpoint, Error, ErrorKind, Result};
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, future};
-use parking_lot::Mutex;
 
 use super::part::{Part, PartWriter, join};
 use super::target::Target;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use edt::sync::Mutex;
 
 use super::layout::body_length;
 use crate::contract::ROW_BYTES;

@@ -7,8 +7,8 @@ use edt::options::Digest;
 use edt::pipeline::digest::{BLOCK, FileDigest, block_blake3, combine, crc64nvme};
 use edt::pipeline::ranges::Ranges;
 use edt::store::{Metadata, Publication, Writer};
+use edt::sync::{Condvar, Mutex, RwLock};
 use edt::{Error, ErrorKind, Result};
-use parking_lot::{Condvar, Mutex, RwLock};
 
 use super::journal::{Header, Journal, Written};
 use crate::contract::{CommitBody, Digests, hex64};

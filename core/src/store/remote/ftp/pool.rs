@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use suppaftp::types::FileType;
 use suppaftp::{FtpError, FtpResult, Mode, RustlsConnector, RustlsFtpStream, Status, TlsConnector, TransferStream};
 

@@ -5,7 +5,7 @@ use std::net::Shutdown;
 use std::ops::Range;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use suppaftp::{FtpError, FtpResult};
 
 use super::Ftp;

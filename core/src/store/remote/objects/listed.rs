@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 use crate::store::remote::Object;
 

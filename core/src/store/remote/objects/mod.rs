@@ -19,7 +19,7 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 use self::listed::Listed;
 use self::memory::Memory;

@@ -2,7 +2,7 @@
 
 use std::panic::resume_unwind;
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 /// Works on each item, on at most `threads` threads; the answers are in the order of the items.
 pub(super) fn each<T: Send, R: Send>(items: Vec<T>, threads: usize, work: impl Fn(T) -> R + Sync) -> Vec<R> {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::sync::{Condvar, Mutex};
 use bytes::Bytes;
-use parking_lot::{Condvar, Mutex};
 
 use super::memory::Loan;
 use crate::buffer::SLAB_SIZE;

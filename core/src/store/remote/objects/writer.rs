@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once};
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 use super::Bucket;
 use super::parts::{Parts, Taken, part_size};

@@ -1,5 +1,6 @@
 //! The SDK's client: endpoint, region and credentials by AWS's own conventions, requests over edt's HTTP client.
 
+use crate::sync::Mutex;
 use aws_config::ecs::EcsCredentialsProvider;
 use aws_config::environment::{EnvironmentVariableCredentialsProvider, EnvironmentVariableRegionProvider};
 use aws_config::meta::credentials::CredentialsProviderChain;
@@ -18,7 +19,6 @@ use aws_sdk_s3::config::{
     StalledStreamProtectionConfig,
 };
 use aws_types::service_config::ServiceConfigKey;
-use parking_lot::Mutex;
 
 use super::failure::no_credentials;
 use super::transport::Transport;
@@ -53,7 +53,7 @@ pub(super) struct Connected {
 
 /// Reads configuration and credentials; `place` is for errors.
 pub(super) async fn connect(place: &str) -> Result<Connected> {
-    let transport = Transport::new(Web::new()?.client().clone());
+    let transport = Transport::new(Web::new()?);
     let config = loader(transport.clone()).load().await;
     let (config, signing) = signed(config, &transport, place).await?;
     let sums = config.request_checksum_calculation() != Some(RequestChecksumCalculation::WhenRequired);
@@ -76,7 +76,7 @@ pub(super) async fn connect(place: &str) -> Result<Connected> {
 
 /// The endpoint that environment or profile name, and nothing for AWS itself; asks nobody.
 pub(super) async fn address() -> Result<String> {
-    let loader = aws_config::defaults(BehaviorVersion::latest()).http_client(Transport::new(Web::new()?.client().clone()));
+    let loader = aws_config::defaults(BehaviorVersion::latest()).http_client(Transport::new(Web::new()?));
     let config = loader.region(Region::from_static(REGION)).no_credentials().load().await;
     Ok(endpoint(&config).unwrap_or_default())
 }

@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::sync::Mutex;
 use aws_sdk_s3::operation::head_object::HeadObjectOutput;
 use aws_sdk_s3::types::{ChecksumMode, MetadataDirective};
-use parking_lot::Mutex;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::describe::Properties;

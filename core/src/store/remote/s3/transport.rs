@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use crate::error::{Error, ErrorKind};
 use crate::store::remote::lane;
 use crate::store::remote::straight::{self, Carrier};
+use crate::store::remote::web::Web;
 
 /// How long a server may think before it answers, and be silent between two pieces of an answer.
 pub(super) const SILENCE: Duration = Duration::from_mins(1);
@@ -26,7 +27,7 @@ const ROLE: &str = "/latest/meta-data/iam/security-credentials/";
 /// Sends requests, each within a time that the SDK or the size of its content sets.
 #[derive(Debug, Clone)]
 pub(super) struct Transport {
-    client: reqwest::Client,
+    web: Web,
     within: Option<Duration>,
 }
 
@@ -46,8 +47,8 @@ pub(super) fn endless(what: &str, within: Duration) -> Error {
 }
 
 impl Transport {
-    pub(super) fn new(client: reqwest::Client) -> Self {
-        Self { client, within: None }
+    pub(super) fn new(web: Web) -> Self {
+        Self { web, within: None }
     }
 }
 
@@ -55,13 +56,13 @@ impl HttpClient for Transport {
     fn http_connector(&self, settings: &HttpConnectorSettings, _: &RuntimeComponents) -> SharedHttpConnector {
         // Set for the metadata service of a cloud, which must be given up soon where there is none.
         let within = settings.read_timeout().map(|read| read + settings.connect_timeout().unwrap_or_default());
-        SharedHttpConnector::new(Self { client: self.client.clone(), within })
+        SharedHttpConnector::new(Self { web: self.web.clone(), within })
     }
 }
 
 impl HttpConnector for Transport {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-        let client = lane::client().unwrap_or_else(|| self.client.clone());
+        let client = lane::client().unwrap_or_else(|| self.web.client());
         HttpConnectorFuture::new(send(client, request, self.within))
     }
 }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::sync::Mutex;
 use crossbeam_channel::{Receiver, Sender, bounded};
-use parking_lot::Mutex;
 
 use super::reply::{Reply, longs, read_hello, read_packet};
 use super::request::{Request, hello};

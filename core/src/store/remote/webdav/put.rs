@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use crate::sync::Mutex;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use parking_lot::Mutex;
 use reqwest::{Method, Response, Url};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -78,7 +78,7 @@ impl Upload {
             .body(reqwest::Body::wrap(Content { queue, left: size }))
             .build()
             .map_err(|error| request_error(&what, &error))?;
-        let (client, url) = (server.web().client().clone(), request.url().clone());
+        let (client, url) = (server.web().client(), request.url().clone());
         let request = block_on(async { Some(tokio::spawn(async move { client.execute(request).await })) });
         let state = Mutex::new(State { position: 0, blocks: Some(blocks), request });
         let (server, path) = (Arc::clone(server), path.clone());
