@@ -30,6 +30,14 @@ enum Ending<'a> {
     Failed { kind: &'static str, what: &'a str, cause: Option<&'a str>, hint: Option<&'a str> },
 }
 
+/// A line of `--json` for each file that a dry run would copy.
+#[derive(Serialize)]
+#[serde(tag = "event", rename = "file_planned")]
+struct PlannedFile<'a> {
+    path: &'a str,
+    size: u64,
+}
+
 pub(crate) fn run(args: &CopyArgs) -> anyhow::Result<Exit> {
     // Opened first: a report that cannot be written is known before hours of transfer.
     let mut report_file = args.report.as_deref().map(create_report).transpose()?;
@@ -42,10 +50,15 @@ pub(crate) fn run(args: &CopyArgs) -> anyhow::Result<Exit> {
         let text = serde_json::to_string_pretty(&ending)?;
         writeln!(file, "{text}").context("could not write the report")?;
     }
+    if let Ok(report) = &result
+        && report.dry_run
+    {
+        print_planned(report, args.json)?;
+    }
     let told = if args.json { writeln!(Stdout, "{}", serde_json::to_string(&ending)?) } else { Ok(()) };
     match result {
         Ok(report) => {
-            let exit = finish(args, &report)?;
+            let exit = finish(args, &report);
             unless_closed(told)?;
             Ok(exit)
         }
@@ -72,10 +85,7 @@ fn transfer(args: &CopyArgs) -> edt::Result<Report> {
     handle.join()
 }
 
-fn finish(args: &CopyArgs, report: &Report) -> anyhow::Result<Exit> {
-    if report.dry_run && !args.json {
-        print_planned(report)?;
-    }
+fn finish(args: &CopyArgs, report: &Report) -> Exit {
     if !args.quiet {
         say(&summary(report));
         if let Some(name) = args.manifest.as_deref().filter(|_| report.dry_run) {
@@ -86,11 +96,11 @@ fn finish(args: &CopyArgs, report: &Report) -> anyhow::Result<Exit> {
         say(&line);
     }
     if report.is_complete() {
-        return Ok(Exit::Complete);
+        return Exit::Complete;
     }
     let nothing_done = report.totals.files_done + report.totals.files_skipped == 0;
     // Of each kind at least one is among those that are kept.
-    Ok(Exit::of_failures(report.failures.iter().map(|failure| failure.kind), nothing_done))
+    Exit::of_failures(report.failures.iter().map(|failure| failure.kind), nothing_done)
 }
 
 fn summary(report: &Report) -> String {
@@ -168,12 +178,16 @@ fn print_json(event: &Event) -> io::Result<()> {
 }
 
 /// Lists what a dry run would copy, from the manifest: events may be lost, and nothing of the list may be.
-fn print_planned(report: &Report) -> anyhow::Result<()> {
+fn print_planned(report: &Report, json: bool) -> anyhow::Result<()> {
     let mut out = io::BufWriter::new(Stdout);
     let mut told = Ok(());
     for entry in report.manifest.entries() {
-        let entry = entry?;
-        told = writeln!(out, "{} ({})", printable(&entry.path.to_string()), human_bytes(entry.size));
+        let (path, size) = entry.map(|entry| (entry.path.to_string(), entry.size))?;
+        told = if json {
+            writeln!(out, "{}", serde_json::to_string(&PlannedFile { path: &path, size })?)
+        } else {
+            writeln!(out, "{} ({})", printable(&path), human_bytes(size))
+        };
         if told.is_err() {
             break;
         }

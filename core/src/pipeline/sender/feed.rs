@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 
-use parking_lot::RwLock;
+use crate::sync::RwLock;
 
 use crate::buffer::SLAB_SIZE;
 use crate::error::{Error, ErrorKind, Result};
@@ -179,9 +179,10 @@ impl<'a> Feed<'a> {
             if known == identity {
                 ranges = missing(&verified, entry.size);
             } else {
-                let error = Error::new(ErrorKind::SourceChanged, format!("`{destination}` starts afresh"))
+                let name = if destination.is_root() { &entry.path } else { destination };
+                let error = Error::new(ErrorKind::SourceChanged, format!("`{name}` starts afresh"))
                     .with_cause("the source changed since an earlier attempt sent a part of it");
-                self.shared.retried(destination.as_bytes(), &error);
+                self.shared.retried(name.as_bytes(), &error);
             }
         }
         let file = self.shared.source_file(entry, destination, 0, &ranges);

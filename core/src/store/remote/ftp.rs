@@ -219,6 +219,15 @@ impl Served for Ftp {
         self.pool.server().map(|_| ())
     }
 
+    fn check_name(&self, path: &RelativePath) -> Result<()> {
+        if !path.as_bytes().iter().any(|byte| b"\r\n".contains(byte)) {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::InvalidInput, self.what("use", path))
+            .with_cause("the commands of FTP cannot carry a name with a line break")
+            .with_hint("rename the file"))
+    }
+
     fn stat(&self, path: &RelativePath) -> Result<Entry> {
         let what = "read the metadata of";
         if !self.pool.server()?.has("MLST") {

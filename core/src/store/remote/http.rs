@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use reqwest::Method;
 
 use crate::endpoint::ServiceUrl;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::options::Overwrite;
 use crate::path::RelativePath;
 use crate::store::remote::web::Answer;
@@ -123,7 +123,7 @@ impl Files {
         held.remove(index).map(|(_, content)| content)
     }
 
-    fn children(&self, path: &RelativePath) -> Result<Vec<Entry>> {
+    fn children(&self, path: &RelativePath, last: bool) -> Result<Vec<Result<Entry>>> {
         let request = self.server.request(Method::GET, path, Form::Directory)?;
         let answer = self.server.send("list", path, request, &[404])?;
         let listed = answer.url().path().ends_with('/');
@@ -144,16 +144,17 @@ impl Files {
         let links = index::links(&html, &page);
         // A name that cannot stand in a path is no file of this directory.
         let found: Vec<_> = links.iter().filter_map(|link| Some((path.child(&link.name).ok()?, link.directory))).collect();
-        self.describe(&found)
+        self.describe(&found, last)
     }
 
-    /// Describes what a page lists, several files at once: sizes and times on the page are for people.
-    fn describe(&self, found: &[(RelativePath, bool)]) -> Result<Vec<Entry>> {
+    /// Describes what a page lists, several files at once: sizes and times on the page are for people. One that cannot be described
+    /// does not keep the others from being listed, if a further attempt does not help or this is the last one.
+    fn describe(&self, found: &[(RelativePath, bool)], last: bool) -> Result<Vec<Result<Entry>>> {
         let (next, entries) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(found.len())));
         let work = || {
             while let Some((path, directory)) = found.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let entry = if *directory { Ok(facts::directory(path, None)) } else { self.listed(path) };
-                entries.lock().push(entry);
+                let entry = if *directory { Ok(facts::directory(path, None)) } else { self.stat(path) };
+                entries.lock().push((path, entry));
             }
         };
         std::thread::scope(|scope| {
@@ -162,19 +163,18 @@ impl Files {
             }
             work();
         });
-        let mut entries = entries.into_inner().into_iter().collect::<Result<Vec<_>>>()?;
-        entries.sort_unstable_by(|one, other| one.path.cmp(&other.path));
-        Ok(entries)
-    }
-
-    /// A file of a list; one that cannot be read does not keep the others from being listed.
-    fn listed(&self, path: &RelativePath) -> Result<Entry> {
-        match self.stat(path) {
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::Unsupported) => {
-                Ok(facts::unreadable(path))
-            }
-            described => described,
-        }
+        let mut entries = entries.into_inner();
+        entries.sort_unstable_by_key(|(path, _)| *path);
+        let alone = |error: &Error| match error.retry() {
+            Retry::Never => error.kind() != ErrorKind::Cancelled,
+            Retry::Temporary => last,
+            Retry::Throttled => false,
+        };
+        let described = |(path, entry): (&RelativePath, Result<Entry>)| match entry {
+            Err(error) if alone(&error) => Ok(Err(error.about(path))),
+            entry => entry.map(Ok),
+        };
+        entries.into_iter().map(described).collect()
     }
 }
 
@@ -206,7 +206,11 @@ impl Served for Http {
     }
 
     fn children(&self, path: &RelativePath) -> Result<Vec<Entry>> {
-        self.files.children(path)
+        Ok(self.files.children(path, true)?.into_iter().filter_map(Result::ok).collect())
+    }
+
+    fn described(&self, path: &RelativePath, last: bool) -> Result<Vec<Result<Entry>>> {
+        self.files.children(path, last)
     }
 
     fn read(&self, path: &RelativePath, entry: &Entry) -> Result<Box<dyn Ranges>> {

@@ -287,11 +287,21 @@ pub(crate) trait Served: Send + Sync + 'static {
     /// Connects, and asks whether the root may be used.
     fn probe(&self) -> Result<()>;
 
+    /// Refuses a name that the protocol cannot carry.
+    fn check_name(&self, _path: &RelativePath) -> Result<()> {
+        Ok(())
+    }
+
     /// Describes an entry; does not follow a symbolic link.
     fn stat(&self, path: &RelativePath) -> Result<Entry>;
 
     /// The direct children of a directory; an error of kind `WrongType` for a file.
     fn children(&self, path: &RelativePath) -> Result<Vec<Entry>>;
+
+    /// The same, with an error in the place of each that cannot be described; also of one that is temporary if this is the `last` attempt.
+    fn described(&self, path: &RelativePath, _last: bool) -> Result<Vec<Result<Entry>>> {
+        Ok(self.children(path)?.into_iter().map(Ok).collect())
+    }
 
     /// A file to read; `entry` is what `stat` said of it just now.
     fn read(&self, path: &RelativePath, entry: &Entry) -> Result<Box<dyn Ranges>>;

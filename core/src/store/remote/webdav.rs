@@ -23,8 +23,11 @@ mod put;
 /// Connections to one server.
 const CONNECTIONS: u16 = 32;
 
-/// What a new name is cut at by servers that decode the header `Destination` before they take it apart, as WsgiDAV does.
-const CUT_AT: [u8; 3] = *b"?#;";
+/// Whether a new name with this byte is another one for servers that decode the header `Destination` before they take it apart, as WsgiDAV
+/// does: it ends there, or goes on without it.
+fn is_misread(byte: u8) -> bool {
+    b"?#;".contains(&byte) || byte.is_ascii_control()
+}
 
 /// What copies from a source to a WebDAV server without the bytes passing through this machine; `None` if nothing does.
 pub(super) fn copier(source: &ServiceUrl, destination: &ServiceUrl) -> Result<Option<Arc<dyn Copier>>> {
@@ -57,16 +60,6 @@ impl WebDav {
         Error::new(kind, self.server.what(operation, path)).with_cause(cause)
     }
 
-    /// Refuses a name that is no text: some servers break off over it, which looks like a lost connection.
-    fn check_name(&self, operation: &str, path: &RelativePath) -> Result<()> {
-        match std::str::from_utf8(path.as_bytes()) {
-            Ok(_) => Ok(()),
-            Err(_) => Err(self
-                .failed(ErrorKind::InvalidInput, operation, path, "the names of WebDAV are text in UTF-8")
-                .with_hint("rename the file")),
-        }
-    }
-
     /// Renames; false if there is something at the new name that may not be replaced.
     fn moved(&self, from: &RelativePath, to: &RelativePath, replace: &'static str) -> Result<bool> {
         let target = self.server.place().url(to, Form::File)?;
@@ -82,13 +75,18 @@ impl WebDav {
 
     /// Looks whether a renamed file has the name that was meant, where servers are known to get it wrong.
     fn check_renamed(&self, to: &RelativePath) -> Result<()> {
-        if !to.as_bytes().iter().any(|byte| CUT_AT.contains(byte)) {
+        if !to.as_bytes().iter().copied().any(is_misread) {
             return Ok(());
         }
         match find::stat(&self.server, to) {
             Err(error) if error.kind() == ErrorKind::NotFound => Err(self
-                .failed(ErrorKind::InvalidInput, "rename to", to, "the server cuts the name at `?`, `#` or `;`")
-                .with_hint("rename the file")),
+                .failed(
+                    ErrorKind::InvalidInput,
+                    "rename to",
+                    to,
+                    "the server takes its name, with `?`, `#`, `;` or a control character, for another",
+                )
+                .with_hint("rename the file; what was sent may stand there under a part of its name")),
             looked => looked.map(drop),
         }
     }
@@ -131,6 +129,16 @@ impl Served for WebDav {
         Ok(())
     }
 
+    /// A name that is no text makes some servers break off, which looks like a lost connection.
+    fn check_name(&self, path: &RelativePath) -> Result<()> {
+        match std::str::from_utf8(path.as_bytes()) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(self
+                .failed(ErrorKind::InvalidInput, "use", path, "the names of WebDAV are text in UTF-8")
+                .with_hint("rename the file")),
+        }
+    }
+
     fn stat(&self, path: &RelativePath) -> Result<Entry> {
         find::stat(&self.server, path)
     }
@@ -151,7 +159,6 @@ impl Served for WebDav {
 
     /// Never replaces a directory, which RFC 4918 has a server do with all that is in it: what is replaced is looked at before.
     fn rename(&self, from: &RelativePath, to: &RelativePath, overwrite: Overwrite) -> Result<()> {
-        self.check_name("rename to", to)?;
         if self.moved(from, to, "F")? {
             return self.check_renamed(to);
         }
@@ -174,7 +181,6 @@ impl Served for WebDav {
     }
 
     fn make_directory(&self, path: &RelativePath) -> Result<()> {
-        self.check_name("make the directory", path)?;
         let answer =
             self.server.send("make the directory", path, self.request("MKCOL", path, Form::Directory)?, &[405, 409, 500])?;
         match answer.status() {

@@ -108,6 +108,8 @@ enum Found {
     File(RelativePath, Object),
     /// A key that no path can name, and why.
     Odd(String, Error),
+    /// The key of a directory, of an object that has content.
+    Filled(RelativePath, String),
 }
 
 impl Walk {
@@ -131,11 +133,19 @@ impl Walk {
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
                 Err(error) => Err(error.about(&path)),
             },
-            Found::Odd(key, error) => {
-                let odd = Error::new(ErrorKind::InvalidInput, format!("could not copy `{}`", self.bucket.service.show(&key)));
-                Err(odd.with_cause(error.cause().unwrap_or_default()).with_hint("rename the object, or leave it where it is"))
-            }
+            Found::Odd(key, error) => Err(self.odd(&key, error.cause().unwrap_or_default())),
+            // At a destination it is in nobody's way.
+            Found::Filled(..) if self.bucket.purpose == Purpose::Write => Ok(None),
+            Found::Filled(path, key) => Err(self.odd(&key, "it has content, and the name of a directory").about(&path)),
         }
+    }
+}
+
+impl Walk {
+    fn odd(&self, key: &str, cause: &str) -> Error {
+        Error::new(ErrorKind::InvalidInput, format!("could not copy `{}`", self.bucket.service.show(key)))
+            .with_cause(cause)
+            .with_hint("rename the object, or leave it where it is")
     }
 }
 
@@ -193,7 +203,9 @@ impl Tree {
     fn object(&mut self, object: Object, found: &mut Vec<Found>) {
         match path_of(&object.key) {
             Ok((path, true)) => {
-                self.enter(&path, found);
+                if self.enter(&path, found) && object.size > 0 {
+                    found.push(Found::Filled(path, object.key));
+                }
             }
             Ok((path, false)) => {
                 if path.parent().is_some_and(|parent| self.enter(&parent, found)) {
@@ -248,7 +260,7 @@ mod tests {
         let mut tree = Tree::new(RelativePath::from_user(base).unwrap(), prune);
         let object = |key: &&str| Object {
             key: (*key).to_owned(),
-            size: 0,
+            size: u64::from(key.contains("full")),
             uploaded_ns: None,
             metadata: Metadata::default(),
             tag: None,
@@ -260,6 +272,7 @@ mod tests {
             Found::Directory(path) => format!("{path}/"),
             Found::File(path, _) => path.to_string(),
             Found::Odd(key, _) => format!("!{key}"),
+            Found::Filled(path, key) => format!("{path}!{key}"),
         });
         found.collect()
     }
@@ -282,6 +295,9 @@ mod tests {
     fn keys_that_end_in_a_slash_are_directories() {
         assert_eq!(told("", &["a/", "a/b", "e/f/"], ""), ["a/", "a/b", "e/", "e/f/"]);
         assert_eq!(told("a", &["a/", "a/b"], ""), ["a/b"]);
+        // No file of a tree can hold what such an object has.
+        assert_eq!(told("", &["full/", "full/b", "no-full/"], "no-full"), ["full/", "full!full/", "full/b"]);
+        assert_eq!(told("full", &["full/", "full/b"], ""), ["full!full/", "full/b"]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 use super::recent::Recent;
 use super::staging::{self, Staging};
@@ -63,10 +63,10 @@ impl Host {
         self.run(|service| service.children(link)).is_ok()
     }
 
-    /// Partial files do not exist for callers.
+    /// Partial files do not exist for callers, nor does what the protocol cannot name.
     pub(super) fn check_name(&self, path: &RelativePath) -> Result<()> {
         if !staging::holds(path) {
-            return Ok(());
+            return self.service.check_name(path);
         }
         let refused = self.failed("find", path, ErrorKind::NotFound, "its name is reserved for directories of partial files");
         Err(refused.with_hint("use another name"))

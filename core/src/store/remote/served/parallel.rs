@@ -1,6 +1,6 @@
 //! Many small requests at once.
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 /// Requests that are on their way at once.
 const THREADS: usize = 8;

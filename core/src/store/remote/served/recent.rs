@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 use crate::path::RelativePath;
 use crate::store::{Entry, EntryKind};
