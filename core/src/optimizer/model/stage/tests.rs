@@ -306,6 +306,17 @@ fn where_new_streams_lost_much_before_the_interval_there_are_twice_as_many_at_mo
 }
 
 #[test]
+fn few_streams_become_twice_as_many_at_most() {
+    let grown = |ran: f64| {
+        let mut stage = Stage::new("streams");
+        stage.observe(&Seen::of(ran, 1e7 * ran));
+        stage.decide(&PRICE, None).workers
+    };
+    assert_eq!([1.0, 2.0].map(grown), [2, 4]);
+    assert!(grown(3.0) > 6);
+}
+
+#[test]
 fn paced_streams_become_a_quarter_more_or_as_many_as_others_begin_with_once_it_is_told_what_more_of_them_carry() {
     let next = |ran: u16, paced: Paced| {
         let mut stage = Stage::new("streams");

@@ -67,9 +67,9 @@ fn what_those_lose_for_whom_there_was_room_is_not_what_others_would() {
 fn where_those_that_join_lose_much_there_are_twice_as_many_at_most() {
     let grown = |lost: f64| {
         let mut stage = Stage::new("streams");
-        stage.observe(&Seen { loss: Some(lost), ..Seen::of(2.0, 2e7) });
-        stage.observe(&Seen { loss: Some(0.0), ..Seen::of(2.0, 2e7) });
+        stage.observe(&Seen { loss: Some(lost), ..Seen::of(3.0, 3e7) });
+        stage.observe(&Seen { loss: Some(0.0), ..Seen::of(3.0, 3e7) });
         stage.decide(&PRICE, None).workers
     };
-    assert!(grown(0.0) > 4 && grown(0.2) == 4, "{} {}", grown(0.0), grown(0.2));
+    assert!(grown(0.0) > 6 && grown(0.2) == 6, "{} {}", grown(0.0), grown(0.2));
 }
