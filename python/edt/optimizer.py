@@ -226,7 +226,7 @@ class Adapter:
     def _ask(self, ask: Callable[[Any], Decision], argument: object) -> str:
         try:
             return _decision_json(ask(argument))
-        except Exception:
+        except BaseException:  # also one that asks to end the interpreter: it would only end the tuning, unheard
             text = f"the optimizer `{self.name}` failed; the transfer goes on without tuning\n{traceback.format_exc()}"
             warnings.warn(text, RuntimeWarning, stacklevel=2)
             raise
@@ -294,7 +294,8 @@ def _decision_json(decision: Decision) -> str:
             "pipelining": _count(decision.pipelining),
             "shares": _shares_json(decision.shares),
             "pacing": _pacing_json(decision.pacing),
-            "reason": str(decision.reason),
+            # Text from a file's name may hold what JSON cannot.
+            "reason": str(decision.reason).encode(errors="replace").decode(),
         }
     )
 

@@ -24,6 +24,7 @@ pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
 
 /// Runs quick `work` without the GIL and turns its error into an exception.
 pub(crate) fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> edt::Result<T> + Send) -> PyResult<T> {
+    edt_cli::start_log();
     py.detach(work).map_err(|error| raised(py, &error))
 }
 
@@ -44,6 +45,7 @@ where
     T: Send + 'static,
     W: FnOnce() -> edt::Result<T> + Send + 'static,
 {
+    edt_cli::start_log();
     let (answer, answered) = bounded(1);
     let run = move || {
         let _ = answer.send(work());

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import multiprocessing
 import os
 import pickle
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +101,11 @@ def test_lines_are_those_of_the_file(fs: EdtFileSystem, fs_path: str, place: Pat
         assert list(file) == text.encode().splitlines(keepends=True)
         file.seek(5)
         assert file.readline() == text.encode()[5:].split(b"\n")[0] + b"\n"
+    parts = [b"x" * 65_535, b"y" * 10, b"\r" * 131_072, b"end"]
+    (place / "parts").write_bytes(b"\r\n".join(parts))
+    with fs.open(f"{fs_path}/parts") as file:
+        # Also where a block ends within what divides them.
+        assert [file.readuntil(b"\r\n") for _ in range(5)] == [*(part + b"\r\n" for part in parts[:3]), b"end", b""]
     with fs.open(f"{fs_path}/lines.gz", "r", compression="infer") as file:
         assert file.read() == text
 
@@ -199,6 +206,30 @@ def test_a_file_that_was_open_before_a_fork_is_read_in_both_processes(
         assert answer.get(timeout=20) == large[2 << 20 : (2 << 20) + 10]
         child.join(20)
         assert begin + file.read(10) == large[: (2 << 20) + 10]
+
+
+def test_many_processes_that_were_forked_read_all_of_a_file_again_and_again(
+    fs: EdtFileSystem, fs_path: str, large: bytes
+) -> None:
+    fork = multiprocessing.get_context("fork")
+    answer = fork.Queue()
+    with fs.open(f"{fs_path}/large.bin", "rb") as file:
+        # Threads that read ahead, and rest by now.
+        file.read(3 * MIB)
+        time.sleep(1)
+        children = [fork.Process(target=_read_all_in_child, args=(file, answer)) for _ in range(4)]
+        for child in children:
+            child.start()
+        for child in children:
+            child.join(60)
+        assert [child.exitcode for child in children] == [0] * 4
+    assert [answer.get(timeout=5) for _ in range(12)] == [hashlib.sha256(large).hexdigest()] * 12
+
+
+def _read_all_in_child(file: Any, answer: Any) -> None:
+    for _ in range(3):
+        file.seek(0)
+        answer.put(hashlib.sha256(file.read()).hexdigest())
 
 
 def _go_on_in_child(file: Any, answer: Any) -> None:

@@ -155,3 +155,11 @@ def test_a_process_that_was_forked_off_during_a_transfer_leaves_the_history_alon
         os._exit(9)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     transfer.cancel()
+
+
+def test_a_setting_that_cannot_be_used_is_told_once_on_standard_error(tree: Path) -> None:
+    code = "import edt, sys; [edt.copy(sys.argv[1], 'null:') for _ in range(2)]"
+    words = [sys.executable, "-c", code, str(tree)]
+    environment = {**os.environ, "EDT_HISTORY": "bogus"}
+    outcome = subprocess.run(words, timeout=60, check=True, capture_output=True, text=True, env=environment)
+    assert outcome.stderr.count("EDT_HISTORY") == 1

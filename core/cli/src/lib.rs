@@ -19,6 +19,7 @@ mod terminal;
 mod verify;
 
 use std::ffi::OsString;
+use std::sync::Once;
 
 use clap::Parser as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -32,6 +33,13 @@ pub use serve::Flight;
 pub fn register() {
     #[cfg(feature = "flight")]
     edt_flight::register();
+}
+
+/// Starts the log of a program that uses the core without a command line: warnings, and what `EDT_LOG` asks for, on standard error. Where
+/// one was started before it goes on.
+pub fn start_log() {
+    static STARTED: Once = Once::new();
+    STARTED.call_once(|| terminal::start_log(None));
 }
 
 /// Runs one command line, program name first, and answers with the exit code.
@@ -55,7 +63,7 @@ where
         }
     };
     edt::metrics::this_program_only_transfers();
-    terminal::start_log(&cli.command);
+    terminal::start_log(Some(&cli.command));
     register();
     interrupt::prepare();
     let exit = run(cli.command).unwrap_or_else(|error| {

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
+use edt::sync::Mutex;
 use indicatif::ProgressBar;
-use parking_lot::Mutex;
 use tracing_subscriber::EnvFilter;
 
 use crate::args::Command;
@@ -64,10 +64,11 @@ pub(crate) fn printable(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<char>>() } else { vec![c] }).collect()
 }
 
-/// Starts the log on standard error, as `EDT_LOG` asks; a server tells more unasked.
-pub(crate) fn start_log(command: &Command) {
+/// Starts the log on standard error, as `EDT_LOG` asks; a server that is a command tells more unasked.
+pub(crate) fn start_log(command: Option<&Command>) {
     // What AWS's library warns of beforehand stands in the error if it matters.
-    let default = if matches!(command, Command::Serve(_)) { "info" } else { "warn,aws_config=error,aws_smithy_runtime=error" };
+    let is_server = matches!(command, Some(Command::Serve(_)));
+    let default = if is_server { "info" } else { "warn,aws_config=error,aws_smithy_runtime=error" };
     let filter = EnvFilter::try_from_env("EDT_LOG").unwrap_or_else(|error| {
         if std::env::var_os("EDT_LOG").is_some_and(|value| !value.is_empty()) {
             say(&format!(

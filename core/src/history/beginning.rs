@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -116,7 +117,8 @@ fn remembered(option: Remember, variable: Option<&str>) -> Remember {
         "names" => Remember::Names,
         "off" => Remember::Nothing,
         _ => {
-            tracing::warn!("`EDT_HISTORY` is none of `off`, `machines` and `names`: no history is kept");
+            static SAID: Once = Once::new();
+            SAID.call_once(|| tracing::warn!("`EDT_HISTORY` is none of `off`, `machines` and `names`: no history is kept"));
             Remember::Nothing
         }
     }

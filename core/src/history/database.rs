@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
@@ -57,6 +57,10 @@ impl History {
     pub(super) fn open_to_read_at(path: &Path, patience: Duration) -> Result<Self> {
         match Self::open_within(path, patience) {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => Self::open_read_only(path, patience),
+            // As on a full disk.
+            Err(error) if matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Io) => {
+                Self::open_read_only(path, patience).map_err(|_| error)
+            }
             opened => opened,
         }
     }

@@ -133,7 +133,8 @@ fn read(log: impl Read, name: &str) -> Result<Vec<Past>> {
         csv::ErrorKind::Io(cause) => Error::io(unread(name), cause).into_usage(),
         _ => refused(name, &cause.to_string()),
     };
-    let mut reader = ReaderBuilder::new().trim(Trim::All).comment(Some(b'#')).from_reader(log);
+    // A comment without an end of its line would be taken for a row.
+    let mut reader = ReaderBuilder::new().trim(Trim::All).comment(Some(b'#')).from_reader(log.chain(&b"\n"[..]));
     let header = reader.headers().map_err(malformed)?.clone();
     check(&header).map_err(|cause| refused(name, &cause))?;
     let mut pasts = Vec::new();

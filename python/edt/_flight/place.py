@@ -154,14 +154,24 @@ class Place:
         return [] if secret is None else [(b"authorization", b"Bearer " + secret)]
 
 
+def _of_netrc(host: str) -> tuple[str, str | None, str | None] | None:
+    """User, account and password for a host; `None` without a netrc file, unless `NETRC` names one."""
+    named = os.environ.get("NETRC")
+    try:
+        return netrc.netrc(named).authenticators(host)
+    except FileNotFoundError:
+        if named is not None:
+            raise
+        return None
+    except netrc.NetrcParseError as cause:
+        raise InvalidInputError("could not read the netrc file", cause=str(cause)) from cause
+
+
 def password(host: str, user: str, written: str | None, secret: bytes | None) -> str:
     """The password of a user: from a netrc file, or else the shared secret. A URL may stand where others read it."""
     if written is None:
         with reported(f"could not find the password of `{user}` for `{host}`"):
-            try:
-                found = netrc.netrc(os.environ.get("NETRC")).authenticators(host)
-            except netrc.NetrcParseError as cause:
-                raise InvalidInputError("could not read the netrc file", cause=str(cause)) from cause
+            found = _of_netrc(host)
         if found and found[0] == user and found[2]:
             return found[2]
         if secret is not None:

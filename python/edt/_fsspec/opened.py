@@ -83,11 +83,12 @@ class ReadFile(AbstractBufferedFile):
             if not 0 <= skip < len(block):
                 begin, skip, block = self.loc, 0, self.read(blocks or _FIRST)
                 self._block = (begin, block)
+            rest = _rest_of(char, parts, block[skip : skip + len(char) - 1])
             found = block.find(char, skip)
-            end = len(block) if found < 0 else found + len(char)
+            end = skip + rest if rest else found + len(char) if found >= 0 else len(block)
             parts.append(block[skip:end])
             self.loc = begin + end
-            if found >= 0 or not block:
+            if rest or found >= 0 or not block:
                 return b"".join(parts)
 
     def close(self) -> None:
@@ -97,6 +98,13 @@ class ReadFile(AbstractBufferedFile):
             ABANDONED.append(self._native)
         self._native = None
         self._block = (0, b"")
+
+
+def _rest_of(char: bytes, parts: list[bytes], then: bytes) -> int:
+    """How many bytes of `then` are the end of a `char` that begins in the parts before it; 0 if none does."""
+    before = b"".join(parts[-len(char) :])[1 - len(char) :] if len(char) > 1 else b""
+    at = (before + then).find(char)
+    return at + len(char) - len(before) if at >= 0 else 0
 
 
 class WriteFile(AbstractBufferedFile):
