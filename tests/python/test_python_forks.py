@@ -68,7 +68,9 @@ for _ in range(2):
 running.join()
 """
     assert run(code, tree, server.url) == "[0, 0, 0, 0]\n[0, 0, 0, 0]"
-    copied = {path.name: sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) for path in root.iterdir()}
+    copied = {
+        path.name: sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) for path in root.iterdir()
+    }
     assert copied == dict.fromkeys(("parent", *(f"child-{number}" for number in range(4))), 3_070_005)
 
 
