@@ -64,6 +64,8 @@ def test_a_dry_run_changes_nothing(edt: Edt, server: Server, source: Path) -> No
     outcome = edt.copy("--dry-run", "--sync", "--delete", source, server.url("tree/"))
     assert snapshot(server.root) == before
     assert outcome.events()[-1]["dry_run"] is True
+    planned = {event["path"]: event["size"] for event in outcome.events() if event["event"] == "file_planned"}
+    assert planned == {name: (source / name).stat().st_size for name in contents(source)}
 
 
 def test_sync_sends_only_what_changed(edt: Edt, server: Server, source: Path) -> None:

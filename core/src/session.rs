@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::sync::Mutex;
 use minicbor::bytes::ByteVec;
 
 use crate::control::{self, Outcome, Settings, SystemClock};
@@ -25,6 +24,7 @@ use crate::protocol::TransferId;
 use crate::protocol::message::{Direction, Key, Message, Meters, ReceiveOptions, SendOptions, Start, Tune, parts};
 use crate::session::plant::CallerPlant;
 use crate::store::{Copier, RetryWatcher, Store};
+use crate::sync::Mutex;
 
 /// What a session moves, the same for every attempt.
 #[derive(Clone)]

@@ -16,6 +16,7 @@ const LOOK: Duration = Duration::from_millis(1);
 pub struct Mutex<T: ?Sized>(sync::Mutex<T>);
 
 /// Access to the value of a [`Mutex`]; gives the lock back when it is dropped.
+#[must_use = "the lock is given back at once"]
 pub struct MutexGuard<'a, T: ?Sized>(Option<sync::MutexGuard<'a, T>>);
 
 /// Gives one thread access to a value to change it, or any number to read it.

@@ -116,7 +116,7 @@ fn what_a_user_has_under_the_name_of_the_staging_directory_is_told_by_copies_alo
         told(true);
         fs::remove_dir_all(&theirs).unwrap();
     }
-    for made in ["", "00112233445566778899aabbccddeeff", "tmp", "staging"] {
+    for made in ["", "00112233445566778899aabbccddeeff", "tmp", "staging", "flight-0011223344556677889900112233445566778899"] {
         fs::create_dir_all(theirs.join(made)).unwrap();
         told(false);
         fs::remove_dir_all(&theirs).unwrap();

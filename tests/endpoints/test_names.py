@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -88,3 +89,15 @@ def test_files_of_a_web_directory_that_cannot_be_read_do_not_keep_the_others_bac
     }
     assert [path.name for path in (scratch / "copy").iterdir()] == ["fine"]
     assert "403" in outcome.err and "a device" not in outcome.err
+
+
+def test_who_lists_a_web_directory_or_names_some_of_its_files_is_not_kept_from_the_others(
+    edt: Edt, scratch: Path
+) -> None:
+    with Service(Directory) as server:
+        listed = edt.run("ls", "--json", f"{server.root}/d/")
+        copied = edt.copy(f"{server.root}/d/fi*", scratch / "copy")
+    assert listed.code == 0
+    names = {json.loads(line)["path"] for line in listed.out.splitlines()}
+    assert names == {"fine", *(path.rpartition("/")[2] for path in ANSWERS)}
+    assert copied.totals()["files_done"] == 1

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::sync::Mutex;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, SignatureScheme};
@@ -13,6 +12,7 @@ use crate::auth::identity::fingerprint;
 use crate::auth::known_hosts::{KnownHosts, Pin};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::TransferOptions;
+use crate::sync::Mutex;
 
 /// What is known of one server's identity.
 ///

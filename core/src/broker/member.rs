@@ -4,11 +4,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::sync::{Mutex, MutexGuard};
-
 use crate::broker::Limits;
 use crate::broker::state::{Claim, State, Use};
 use crate::optimizer::{Decision, PerStage, Policy};
+use crate::sync::{Mutex, MutexGuard};
 
 /// A transfer among the others of its host, or one that takes no part. A clone is the same.
 #[derive(Clone, Default)]

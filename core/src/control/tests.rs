@@ -4,8 +4,6 @@ mod pace;
 
 use std::sync::Arc;
 
-use crate::sync::Mutex;
-
 use super::*;
 use crate::error::ErrorKind;
 use crate::event::Stage;
@@ -15,6 +13,7 @@ use crate::optimizer::fixed::Fixed;
 use crate::optimizer::guard::Guard;
 use crate::optimizer::{Buffers, Listed, Observation, Pace, PerStage, PolicyName};
 use crate::protocol::message::{RateMeters, TcpMeters};
+use crate::sync::Mutex;
 use crate::testing::clock::ManualClock;
 
 const STREAM: f64 = 10e6;

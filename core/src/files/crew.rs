@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::sync::{Condvar, Mutex};
-
 use crate::error::{Error, Result};
+use crate::sync::{Condvar, Mutex};
 
 /// How long a thread without work waits for some before it ends.
 const IDLE: Duration = Duration::from_secs(10);

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::sync::{Condvar, Mutex};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 
 use super::ask::stat;
@@ -14,6 +13,7 @@ use crate::link::Control;
 use crate::link::client::{self, Session, Target};
 use crate::options::TransferOptions;
 use crate::path::RelativePath;
+use crate::sync::{Condvar, Mutex};
 
 /// How long a session that nobody uses is kept.
 const KEPT: Duration = Duration::from_secs(30);

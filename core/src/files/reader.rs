@@ -5,8 +5,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use crate::sync::{Condvar, Mutex};
-
 use super::crew::{Crew, Urgency};
 use super::pieces::{Content, Pieces};
 use super::remote::changed;
@@ -14,6 +12,7 @@ use super::window::{Advice, LEAST_PIECE, MOST_PIECE, Window};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::RelativePath;
 use crate::store::{Entry, Reader};
+use crate::sync::{Condvar, Mutex};
 
 /// How often somebody who waits is asked whether to go on.
 const PATIENCE: Duration = Duration::from_millis(100);

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::sync::Mutex;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::database_file;
 use super::schema::MIGRATIONS;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::Mutex;
 
 /// How long a statement waits for other processes that write.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);

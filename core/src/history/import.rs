@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn the_largest_log_that_is_taken_fits_into_the_database() {
         let directory = tempfile::tempdir().unwrap();
-        let log = "start_s,files,bytes,concurrency,throughput_bytes_per_s\n1,9.2e18,9.2e18,65535,1e300\n";
+        let log = "start_s,files,bytes,concurrency,throughput_bytes_per_s\n1,9.2e18,9.2e18,65535,1e300\n# no end of the line";
         let mut history = history(&directory);
         assert_eq!(history.import_from(log.as_bytes(), "a pipe", "large").unwrap(), Imported::Rows(1));
         let import = Import { number: 1, label: "large".to_owned(), rows: 1 };

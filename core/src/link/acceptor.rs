@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::sync::Mutex;
 use rustls::ServerConfig;
 
 use crate::auth::identity::Identity;
@@ -25,6 +24,7 @@ use crate::protocol::handshake::{
     Limits, PREAMBLE_LENGTH, Refusal, Role, STREAM_HELLO_LENGTH, ServerHandshake, SessionId, StreamDirection,
     UnverifiedStreamHello,
 };
+use crate::sync::Mutex;
 
 use failures::Failures;
 use sessions::Sessions;

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::sync::Mutex;
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -15,6 +14,7 @@ use crate::link::connection::Connection;
 use crate::link::stream::lost;
 use crate::link::{Control, SendMessage};
 use crate::protocol::message::{MAX_MESSAGE, Message, read_length};
+use crate::sync::Mutex;
 
 /// Received messages that wait to be taken; beyond them nothing is read, and the peer's sends block.
 const MESSAGES: usize = 256;

@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Weak};
 
-use crate::sync::Mutex;
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 
 use crate::buffer::SlabPool;
@@ -12,6 +11,7 @@ use crate::link::{
 };
 use crate::protocol::frame::{FrameHeader, FrameKind};
 use crate::protocol::message::{Message, SendOptions};
+use crate::sync::Mutex;
 
 /// Messages that wait in one direction of a control channel.
 const MESSAGES: usize = 256;

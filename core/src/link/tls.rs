@@ -3,7 +3,6 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use crate::sync::Mutex;
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls13_signature};
@@ -15,6 +14,7 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use crate::auth::identity::{Identity, fingerprint};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::ALPN;
+use crate::sync::Mutex;
 
 /// The configuration of a server with this identity.
 pub(super) fn server_config(identity: &Identity) -> Result<Arc<ServerConfig>> {

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::sync::Mutex;
-
 use crate::protocol::message::StageMeters;
+use crate::sync::Mutex;
 
 /// Counts bytes and worker time of one stage; shared by its workers and whoever samples.
 ///

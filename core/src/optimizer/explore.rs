@@ -7,12 +7,12 @@
 
 use std::sync::Arc;
 
-use crate::sync::Mutex;
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
 
 use super::{Decision, Observation, Optimizer, PerStage, Policy};
 use crate::error::Result;
+use crate::sync::Mutex;
 
 /// Parts of the range that as many draws in a row cover.
 const PARTS: u8 = 8;

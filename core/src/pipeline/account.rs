@@ -3,14 +3,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::sync::Mutex;
-
 use crate::error::Error;
 use crate::event::{Event, EventSender, Failure, FileDone, FileSkipped, Planned, Retried, Totals};
 use crate::path::RelativePath;
 use crate::pipeline::manifest::{Manifest, ManifestEntry};
 use crate::protocol::hex;
 use crate::protocol::message::{DoneItem, FileHeader, ItemKind, Listed, Skipped};
+use crate::sync::Mutex;
 
 /// Failures that are kept; of those beyond, the first one of each kind that is not among them.
 const FAILURES_KEPT: usize = 10_000;

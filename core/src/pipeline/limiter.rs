@@ -3,9 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::sync::Mutex;
-
 use crate::protocol::message::RateMeters;
+use crate::sync::Mutex;
 
 /// How much may be sent at once after a pause.
 const BURST: Duration = Duration::from_millis(50);

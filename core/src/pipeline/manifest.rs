@@ -5,11 +5,11 @@ mod line;
 use std::io::{self, BufRead, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use crate::sync::Mutex;
 use tempfile::SpooledTempFile;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{RunMode, TransferOptions};
+use crate::sync::Mutex;
 use crate::whole_file;
 
 pub use line::{Expected, ManifestEntry};

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use crate::sync::{Condvar, Mutex};
-
 use crate::error::{Error, ErrorKind};
+use crate::sync::{Condvar, Mutex};
 
 /// Tells the threads of one half to end, and why.
 #[derive(Default)]

@@ -3,10 +3,9 @@
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use crate::sync::Mutex;
-
 use crate::error::{Error, Result};
 use crate::link::Breaker;
+use crate::sync::Mutex;
 
 /// The streams of one half.
 #[derive(Default)]

@@ -93,7 +93,7 @@ pub(crate) fn walk_chosen<'a>(
             Err(error) => Box::new(std::iter::once(Err((prefix.join(path), error)))),
             Ok(entry) if is_left_out(&filter, path, &entry.kind) => Box::new(std::iter::empty()),
             Ok(entry) if entry.kind == EntryKind::Directory => walk_tree(store, entry, &base, &prefix, &filter),
-            Ok(entry) => Box::new(filter.includes_file(path).then(|| checked(entry, prefix.join(path))).into_iter()),
+            Ok(entry) => Box::new(filter.includes_file(path).then(|| checked(store, entry, prefix.join(path))).into_iter()),
         };
         found
     }))

@@ -42,7 +42,7 @@ pub fn walk<'a>(store: &'a dyn Store, roots: &[Root], filter: &Filter) -> Result
         }
         Place::Entry { entry, prefix } => {
             let name = entry.path.name().and_then(|name| RelativePath::from_bytes(name).ok()).unwrap_or_default();
-            Box::new(filter.includes_file(&name).then(|| checked(entry, prefix)).into_iter())
+            Box::new(filter.includes_file(&name).then(|| checked(store, entry, prefix)).into_iter())
         }
         Place::Matches(stream) => stream,
     }))
@@ -81,25 +81,33 @@ pub(super) fn walk_tree<'a>(
         Ok(listing) => listing,
         Err(error) => return Box::new(std::iter::once(Err((destination, error)))),
     };
-    let left_out = entry.path.is_root().then(|| store.left_out()).flatten();
-    let listing = left_out.map(Err).into_iter().chain(listing);
+    let directory = entry.path.clone();
+    let behind = std::iter::once_with(move || store.trouble(&directory)).flatten().map(Err);
     let itself = std::iter::once(Ok(Item { entry, destination }));
-    Box::new(itself.chain(place_all(listing, root.clone(), prefix.clone(), filter.clone())))
+    Box::new(itself.chain(place_all(store, listing.chain(behind), root.clone(), prefix.clone(), filter.clone())))
 }
 
-/// Gives what a listing yields its destination, as far as the filter wants it.
+/// Gives what a listing yields its destination, as far as the filter wants it, and tells what the listing cannot.
 fn place_all<'a>(
+    store: &'a dyn Store,
     listing: impl Iterator<Item = Result<Entry>> + 'a,
     root: RelativePath,
     prefix: RelativePath,
     filter: Filter,
 ) -> impl Iterator<Item = Found> + 'a {
-    listing.filter_map(move |found| {
+    let told = listing.flat_map(move |found| {
+        let trouble = match &found {
+            Ok(entry) if entry.kind == EntryKind::Directory => store.trouble(&entry.path),
+            _ => None,
+        };
+        std::iter::once(found).chain(trouble.map(Err))
+    });
+    told.filter_map(move |found| {
         let entry = match found {
             Ok(entry) => entry,
             Err(error) => {
                 let below = error.path().and_then(|path| path.strip_prefix(&root)).unwrap_or_default();
-                let wanted = below.is_root() || filter.includes_file(&below);
+                let wanted = below.is_root() || filter.includes_file(&below) && !filter.prunes(&below);
                 return wanted.then(|| Err((prefix.join(&below), error)));
             }
         };
@@ -108,18 +116,20 @@ fn place_all<'a>(
             EntryKind::Directory => filter.includes_directory(&below),
             _ => filter.includes_file(&below),
         };
-        wanted.then(|| checked(entry, prefix.join(&below)))
+        wanted.then(|| checked(store, entry, prefix.join(&below)))
     })
 }
 
-pub(super) fn checked(entry: Entry, destination: RelativePath) -> Found {
+pub(super) fn checked(store: &dyn Store, entry: Entry, destination: RelativePath) -> Found {
     if let Err(error) = destination.check_length() {
         return Err((destination, error));
     }
     if entry.kind == EntryKind::Other {
-        let error = Error::new(ErrorKind::Unsupported, format!("could not copy `{}`", entry.path))
-            .with_cause("a device, socket or pipe is not copied")
-            .with_hint("leave it out with --exclude");
+        let error = store.trouble(&entry.path).unwrap_or_else(|| {
+            Error::new(ErrorKind::Unsupported, format!("could not copy `{}`", entry.path))
+                .with_cause("a device, socket or pipe is not copied")
+                .with_hint("leave it out with --exclude")
+        });
         return Err((destination, error));
     }
     Ok(Item { entry, destination })
@@ -204,7 +214,7 @@ fn walk_matches<'a>(store: &'a dyn Store, pattern: &Arc<Pattern>, prefix: Relati
         return Err(failed.into_iter().find_map(Result::err).unwrap_or_else(|| pattern.nothing()));
     }
     let listing = failed.into_iter().chain(first).chain(listing);
-    Ok(Box::new(place_all(listing, pattern.base.clone(), prefix, filter.clone())))
+    Ok(Box::new(place_all(store, listing, pattern.base.clone(), prefix, filter.clone())))
 }
 
 fn taken<'a>(store: &'a dyn Store, pattern: &Arc<Pattern>, filter: &Filter) -> Result<Listing<'a>> {

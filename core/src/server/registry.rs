@@ -3,14 +3,13 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use crate::sync::{Condvar, Mutex};
-
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::{IncomingStream, StreamEnd};
 use crate::pipeline::half::Half;
 use crate::protocol::TransferId;
 use crate::protocol::handshake::SessionId;
 use crate::protocol::message::Key;
+use crate::sync::{Condvar, Mutex};
 
 /// How long a stream may be ahead of the message that begins its transfer.
 const PATIENCE: Duration = Duration::from_secs(10);

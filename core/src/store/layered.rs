@@ -5,7 +5,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::options::{Fsync, Overwrite};
 use crate::path::RelativePath;
 use crate::store::{
@@ -46,6 +46,10 @@ impl<L: Layer> Store for Layered<L> {
 
     fn list(&self, path: &RelativePath, depth: Depth, prune: Prune) -> Result<Listing<'_>> {
         self.inner.list(path, depth, prune)
+    }
+
+    fn trouble(&self, entry: &RelativePath) -> Option<Error> {
+        self.inner.trouble(entry)
     }
 
     fn stat(&self, path: &RelativePath) -> Result<Entry> {

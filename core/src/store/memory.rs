@@ -8,14 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::sync::{Mutex, RwLock};
-
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Fsync, Overwrite};
 use crate::path::RelativePath;
 use crate::store::{
     Capabilities, Depth, Entry, EntryKind, Listing, Metadata, NewFile, Prune, Publication, Reader, Store, Writer,
 };
+use crate::sync::{Mutex, RwLock};
 
 /// A tree in memory; a clone is the same tree.
 #[derive(Clone, Default)]
@@ -181,6 +180,10 @@ impl Store for MemoryStore {
         let end = if path.is_root() { None } else { Some(behind(&root)) };
         let next = Bound::Excluded(root);
         Ok(Box::new(Walk { tree: &self.tree, next, end, depth, prune }))
+    }
+
+    fn trouble(&self, _: &RelativePath) -> Option<Error> {
+        None
     }
 
     fn stat(&self, path: &RelativePath) -> Result<Entry> {

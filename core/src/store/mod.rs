@@ -32,11 +32,10 @@ pub trait Store: Send + Sync {
     /// Describes one entry; does not follow a symbolic link unless the store was opened to follow.
     fn stat(&self, path: &RelativePath) -> Result<Entry>;
 
-    /// The error of what stands at the root under a name that this store keeps for itself, though it is none of its own: listings leave
-    /// it out, and whoever copies all that is there has to tell.
-    fn left_out(&self) -> Option<crate::Error> {
-        None
-    }
+    /// What a listing cannot tell of an entry, and whoever copies all that is there has to: why one of kind [`EntryKind::Other`] cannot be
+    /// read, or that something is left out that stands at a directory or right below it. Asked when the entry was listed; of the directory
+    /// that was listed itself, behind all else.
+    fn trouble(&self, entry: &RelativePath) -> Option<crate::Error>;
 
     /// Opens a file to read.
     fn open(&self, path: &RelativePath) -> Result<Box<dyn Reader>>;

@@ -32,6 +32,10 @@ impl Store for NullStore {
         if path.is_root() { Ok(Box::new(std::iter::empty())) } else { Err(missing(path)) }
     }
 
+    fn trouble(&self, _: &RelativePath) -> Option<Error> {
+        None
+    }
+
     fn stat(&self, path: &RelativePath) -> Result<Entry> {
         if path.is_root() { Ok(directory()) } else { Err(missing(path)) }
     }
@@ -147,6 +151,10 @@ impl Store for ZeroStore {
         }
         let number = self.number(path)?;
         Ok(Box::new(std::iter::once(Ok(self.entry(number)))))
+    }
+
+    fn trouble(&self, _: &RelativePath) -> Option<Error> {
+        None
     }
 
     fn stat(&self, path: &RelativePath) -> Result<Entry> {

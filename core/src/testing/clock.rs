@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use crate::sync::Mutex;
-
 use crate::control::Clock;
+use crate::sync::Mutex;
 
 /// Time in which waiting takes none: a wait moves the clock on, in steps of 10 ms, until it is over or to be stopped.
 #[derive(Debug, Default)]

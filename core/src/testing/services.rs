@@ -54,6 +54,10 @@ impl Store for Below {
         }
     }
 
+    fn trouble(&self, entry: &RelativePath) -> Option<Error> {
+        self.store.trouble(&self.inner(entry))
+    }
+
     fn stat(&self, path: &RelativePath) -> Result<Entry> {
         Ok(Self::entry(&self.base, self.store.stat(&self.inner(path))?))
     }

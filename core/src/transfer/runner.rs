@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::sync::Mutex;
-
 use crate::control::Outcome;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result, Retry};
@@ -17,6 +15,7 @@ use crate::options::{RunMode, TransferOptions};
 use crate::pipeline::account::Account;
 use crate::report::{Report, human_bytes, human_count};
 use crate::session::{self, Steering, Work};
+use crate::sync::Mutex;
 use crate::transfer::explanation::explain;
 use crate::transfer::verdict::judge;
 

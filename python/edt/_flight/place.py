@@ -156,7 +156,7 @@ class Place:
 
 def _of_netrc(host: str) -> tuple[str, str | None, str | None] | None:
     """User, account and password for a host; `None` without a netrc file, unless `NETRC` names one."""
-    named = os.environ.get("NETRC")
+    named = os.environ.get("NETRC") or None
     try:
         return netrc.netrc(named).authenticators(host)
     except FileNotFoundError:

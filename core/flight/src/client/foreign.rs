@@ -139,6 +139,10 @@ impl Store for ForeignStore {
         })
     }
 
+    fn trouble(&self, _: &RelativePath) -> Option<Error> {
+        None
+    }
+
     fn stat(&self, path: &RelativePath) -> Result<Entry> {
         if path.is_root() {
             let kind = EntryKind::Directory;

@@ -73,6 +73,10 @@ impl Store for FlightStore {
         Ok(Box::new(Walk::new(&self.host, &self.recent, path, (depth, prune))?))
     }
 
+    fn trouble(&self, _: &RelativePath) -> Option<Error> {
+        None
+    }
+
     fn stat(&self, path: &RelativePath) -> Result<Entry> {
         let known = self.host.patience.run(|| described(&self.host, path))?;
         self.recent.add(&known);

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use edt::path::RelativePath;
+use edt::store::local::UPLOAD;
 use edt::store::{NewFile, Partial, Store};
 use edt::sync::Mutex;
 use edt::{Error, ErrorKind, Result};
@@ -19,9 +20,6 @@ use super::root::{Root, path};
 use crate::contract::{BeginBody, Begun, CommitBody, Digests, parse_hex64};
 use journal::{Header, Journal};
 pub(super) use upload::Upload;
-
-/// What the keys of uploads begin with, beside those of the native port's transfers.
-const PREFIX: &str = "flight-";
 
 /// An upload ends after this time without a write.
 const KEPT: Duration = Duration::from_hours(24);
@@ -87,7 +85,7 @@ impl Uploads {
     /// Ends uploads into which nothing was written for long.
     fn expire(&self, root: &Root) -> Result<()> {
         let Some(before) = SystemTime::now().checked_sub(KEPT).filter(|_| root.writable().is_ok()) else { return Ok(()) };
-        for id in root.local.abandoned(PREFIX, before)? {
+        for id in root.local.abandoned(UPLOAD, before)? {
             tracing::info!(upload = %id, "an upload was abandoned");
             self.abort(root, &id)?;
         }
@@ -183,12 +181,12 @@ fn name(path: &RelativePath, body: &BeginBody) -> Result<String> {
         hasher.update(b"new").update(&unique);
     }
     let digits = hasher.finalize().to_hex();
-    Ok(format!("{PREFIX}{}", &digits[..40]))
+    Ok(format!("{UPLOAD}{}", &digits[..40]))
 }
 
 /// Refuses what is no name of an upload before it names files.
 fn check(id: &str) -> Result<()> {
-    let digits = id.strip_prefix(PREFIX).filter(|digits| digits.len() == 40);
+    let digits = id.strip_prefix(UPLOAD).filter(|digits| digits.len() == 40);
     let right = digits.is_some_and(|digits| digits.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f')));
     if right { Ok(()) } else { Err(unknown(id)) }
 }

@@ -4,10 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::sync::{Condvar, Mutex};
-
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::handshake::{SessionId, SessionKey};
+use crate::sync::{Condvar, Mutex};
 
 /// How long a stream waits for the proof of its session's caller, which it may have overtaken.
 const OVERTAKING: Duration = Duration::from_secs(2);

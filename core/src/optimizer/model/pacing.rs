@@ -154,7 +154,7 @@ impl Pacing {
             (State::Paced { .. }, Some(slower)) => State::Paced { rate: slower.rate },
             (state, _) => state,
         };
-        (self.last, self.guessed) = (Sent::default(), false);
+        (self.last, self.guessed, self.filled) = (Sent::default(), false, false);
     }
 
     /// Somebody else decided.
@@ -166,7 +166,7 @@ impl Pacing {
     /// Nothing is known of a rate but that so many streams have it.
     fn begin_anew(&mut self) {
         self.rates = Rates::of(self.last.streams);
-        (self.guessed, self.slower, self.alone) = (false, None, None);
+        (self.guessed, self.filled, self.slower, self.alone) = (false, false, None, None);
     }
 
     /// What was tried was in vain, and is not tried again soon.

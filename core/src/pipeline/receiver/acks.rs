@@ -3,10 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
 
-use crate::sync::Mutex;
-
 use crate::pipeline::receiver::{ACK_EVERY, Shared};
 use crate::protocol::message::{Ack, DoneItem, ItemFailed, Message, parts};
+use crate::sync::Mutex;
 
 /// Settled items that one message carries at most.
 const ITEMS_PER_MESSAGE: usize = 2048;

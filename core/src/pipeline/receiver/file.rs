@@ -4,8 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::sync::{Condvar, Mutex};
-
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::Frame;
 use crate::options::Overwrite;
@@ -18,6 +16,7 @@ use crate::plan::key;
 use crate::protocol::frame::FLAG_ZERO;
 use crate::protocol::message::{FileHeader, ItemFailed, ItemKind, Message};
 use crate::store::{Metadata, NewFile, Partial, Writer};
+use crate::sync::{Condvar, Mutex, RwLock};
 
 /// A directory whose time and mode are set when everything below it is there.
 pub(crate) struct TargetDirectory {
@@ -33,7 +32,7 @@ pub(crate) struct TargetFile {
     pub(crate) number: u64,
     pub(crate) state: Mutex<FileState>,
     /// Taken when the file is published.
-    pub(crate) writer: crate::sync::RwLock<Option<Box<dyn Writer>>>,
+    pub(crate) writer: RwLock<Option<Box<dyn Writer>>>,
     failed: AtomicBool,
     /// Whether all its bytes are there.
     whole: AtomicBool,
@@ -226,7 +225,7 @@ impl Shared {
         let writer = self.store.create(&new)?;
         let whole = AtomicBool::new(ranges.is_complete(header.size));
         let state = Mutex::new(FileState { ranges, digest });
-        let writer = crate::sync::RwLock::new(Some(writer));
+        let writer = RwLock::new(Some(writer));
         Ok(TargetFile { header, path, number, state, writer, failed: AtomicBool::new(false), whole, recovered: continued })
     }
 

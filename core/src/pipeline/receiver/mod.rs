@@ -13,8 +13,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::sync::Mutex;
-
 use crate::buffer::{Budget, SlabPool};
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::{ControlSender, Frame, FrameSource};
@@ -35,6 +33,7 @@ use crate::pipeline::streams::Streams;
 use crate::protocol::TransferId;
 use crate::protocol::message::{Key, Message, Meters, ReceiveOptions, Tune};
 use crate::store::{Capabilities, Copier, Store};
+use crate::sync::Mutex;
 
 /// How often written ranges are journaled and acknowledged.
 const ACK_EVERY: Duration = Duration::from_millis(20);

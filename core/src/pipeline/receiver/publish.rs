@@ -4,8 +4,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::sync::{Condvar, Mutex};
-
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Fsync;
 use crate::path::RelativePath;
@@ -17,6 +15,7 @@ use crate::pipeline::receiver::{Arrived, Shared};
 use crate::protocol::frame::pack_items;
 use crate::protocol::message::{DoneItem, FileHeader, ItemKind};
 use crate::store::{NewFile, Partial, Publication, Writer};
+use crate::sync::{Condvar, Mutex};
 
 /// Publishers of one session: while one waits for a flush, another gathers the next group.
 const PUBLISHERS: u16 = 4;

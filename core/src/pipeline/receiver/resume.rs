@@ -3,8 +3,6 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::sync::Mutex;
-
 use crate::buffer::SLAB_SIZE;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Fsync;
@@ -16,6 +14,7 @@ use crate::pipeline::receiver::Shared;
 use crate::plan::{is_chosen, key};
 use crate::protocol::message::{DoneKey, Have, Key, Message, PartialFile, parts};
 use crate::store::{Depth, EntryKind, Listing, NewFile, Partial, Times, Writer};
+use crate::sync::Mutex;
 
 const KEYS_PER_MESSAGE: usize = 8192;
 
@@ -96,7 +95,6 @@ impl Shared {
     }
 
     /// A file goes to the destination's name, or into it if a directory stands there or is meant.
-    /// Where the source goes: a single file may go into the destination.
     fn resolve(&self, base: &RelativePath) -> Result<RelativePath> {
         let Some(name) = &self.options.file_name else {
             return match self.store.stat(base) {

@@ -8,10 +8,9 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::sync::Mutex;
-
 use crate::pipeline::sender::Shared;
 use crate::pipeline::sender::queue::{BLOCK, Cut, TAIL_CHUNK};
+use crate::sync::Mutex;
 
 /// The chunk size before anything was measured, and the bounds of the rule: below them more chunks only cost more, above them files wait
 /// longer for their last one.

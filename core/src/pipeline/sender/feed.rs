@@ -5,8 +5,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 
-use crate::sync::RwLock;
-
 use crate::buffer::SLAB_SIZE;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Symlinks;
@@ -18,6 +16,7 @@ use crate::plan::walk::Found;
 use crate::plan::{key, walk, walk_chosen};
 use crate::protocol::message::{DoneKey, FileHeader, Have, ItemKind, Key, Listed, Message, Skipped, parts};
 use crate::store::{Entry, EntryKind, Times};
+use crate::sync::RwLock;
 
 /// Files up to this size travel whole in a pack.
 pub(crate) const SMALL: u64 = 128 << 10;

@@ -15,8 +15,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::sync::Mutex;
-
 use crate::buffer::{Budget, Slab, SlabPool};
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::{ControlSender, FrameSink};
@@ -40,6 +38,7 @@ use crate::pipeline::streams::Streams;
 use crate::plan::Filter;
 use crate::protocol::message::{Message, Meters, SendOptions, Tune};
 use crate::store::Store;
+use crate::sync::Mutex;
 
 const PATIENCE: Duration = Duration::from_millis(50);
 

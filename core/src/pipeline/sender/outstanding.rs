@@ -4,9 +4,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::sync::Mutex;
-
 use crate::pipeline::sender::queue::{PackItem, SourceFile, Unit};
+use crate::sync::Mutex;
 
 /// What a frame carried.
 pub(crate) enum Tag {

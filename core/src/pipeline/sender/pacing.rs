@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::sync::Mutex;
-
 use crate::link::Pacer;
+use crate::sync::Mutex;
 
 /// Stands for no limit.
 const UNLIMITED: u64 = u64::MAX;

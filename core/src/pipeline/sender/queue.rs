@@ -10,13 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::sync::{Condvar, Mutex, RwLock};
-
 use crate::buffer::SLAB_SIZE;
 use crate::error::Result;
 use crate::optimizer::exponent;
 use crate::protocol::message::FileHeader;
 use crate::store::{Capabilities, Entry, Reader};
+use crate::sync::{Condvar, Mutex, RwLock};
 
 pub(crate) use division::Worker;
 

@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::sync::Mutex;
-
 use crate::link::TcpGauge;
 use crate::protocol::message::TcpMeters;
+use crate::sync::Mutex;
 
 /// The counters of streams that are open, and of those that were.
 #[derive(Default)]

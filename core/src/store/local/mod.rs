@@ -25,6 +25,7 @@ use self::listing::Walk;
 use self::place::Place;
 use self::reader::LocalReader;
 use self::staging::Staging;
+pub use self::staging::UPLOAD;
 use self::unsynced::Unsynced;
 use self::writer::LocalWriter;
 use self::written::is_link_in_the_way;
@@ -149,8 +150,8 @@ impl Store for LocalStore {
         }
     }
 
-    fn left_out(&self) -> Option<Error> {
-        let theirs = staging::of_others(&self.root, self.symlinks)?;
+    fn trouble(&self, entry: &RelativePath) -> Option<Error> {
+        let theirs = entry.is_root().then(|| staging::of_others(&self.root, self.symlinks)).flatten()?;
         Some(
             Error::new(ErrorKind::Unsupported, format!("could not copy `{}`", self.show(&theirs)))
                 .with_cause("the name `.edt` at the root is reserved for partial files, and something else stands there")

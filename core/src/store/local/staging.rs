@@ -12,16 +12,21 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use crate::sync::Mutex;
-
 use super::facts::{Found, Kind};
 use super::place::{Mode, Place};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Symlinks;
 use crate::path::{RelativePath, name_bytes};
+use crate::sync::Mutex;
 
 const NAME: &str = ".edt";
 const TEMPORARY: &str = "tmp";
+
+/// How the keys begin of uploads to the Flight service.
+pub const UPLOAD: &str = "flight-";
+
+/// How many entries of it are looked at to tell what put them there.
+const LOOKED_AT: usize = 100;
 
 /// What the plugins for workflow engines keep beside it, where they are told to stage below a root.
 const OF_PLUGINS: [&str; 5] = ["lanes", "staging", "ahead", "writing", "publishing"];
@@ -246,7 +251,7 @@ pub(super) fn of_others(root: &Place, symlinks: Symlinks) -> Option<RelativePath
     let is_theirs = match facts.kind {
         // Those of other users are closed to this one.
         Kind::Directory => root.entries(Path::new(NAME)).is_ok_and(|entries| {
-            let mut known = entries.map(|found| found.is_ok_and(|found| is_known(&found.name))).peekable();
+            let mut known = entries.take(LOOKED_AT).map(|found| found.is_ok_and(|found| is_known(&found.name))).peekable();
             known.peek().is_some() && !known.any(|known| known)
         }),
         Kind::Symlink => symlinks != Symlinks::Skip,
@@ -259,7 +264,7 @@ pub(super) fn of_others(root: &Place, symlinks: Symlinks) -> Option<RelativePath
 fn is_known(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     let is_key = name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_key || name == TEMPORARY || OF_PLUGINS.contains(&&*name)
+    is_key || name.starts_with(UPLOAD) || name == TEMPORARY || OF_PLUGINS.contains(&&*name)
 }
 
 /// Whether a path leads into the staging directory, which no client may name.

@@ -1,11 +1,10 @@
 //! Services that crates beside this one bring: each adds its URL schemes, and what opens them, to the table here.
 
-use crate::sync::RwLock;
-
 use super::{Opened, Purpose};
 use crate::endpoint::{Endpoint, Scheme, ServiceUrl};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::TransferOptions;
+use crate::sync::RwLock;
 use crate::transfer::job::Job;
 
 /// A kind of service that another crate brings.

@@ -1,10 +1,9 @@
 //! Web servers, to read: files by ranges, and directories by the pages that list them.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::sync::Mutex;
 use reqwest::Method;
 
 use crate::endpoint::ServiceUrl;
@@ -14,6 +13,7 @@ use crate::path::RelativePath;
 use crate::store::remote::web::Answer;
 use crate::store::remote::{Abilities, Ranges, Served, ServedFile};
 use crate::store::{Entry, EntryKind, Metadata, Times};
+use crate::sync::Mutex;
 
 pub(crate) mod credentials;
 pub(crate) mod facts;
@@ -36,6 +36,8 @@ const DESCRIBED: usize = 16;
 const MOST_HELD: usize = 16 << 20;
 /// Files without a length that are kept between their description and their reading.
 const MOST_FILES: usize = 4;
+/// Further attempts at a file of a directory that fails for the time being, fewer than a listing makes.
+const RETRIES: u32 = 3;
 /// Bytes of a page that lists a directory.
 const MOST_PAGE: usize = 64 << 20;
 /// Answers to HEAD that do not say what GET would answer; a URL that is signed for GET is refused with 403.
@@ -49,12 +51,14 @@ pub(crate) struct Http {
 struct Files {
     server: Arc<Server>,
     held: Mutex<VecDeque<(RelativePath, Arc<[u8]>)>>,
+    /// Files of directories that could not be described: how often, and why the last time.
+    failed: Mutex<HashMap<RelativePath, (u32, Error)>>,
 }
 
 impl Http {
     /// The server of a URL; does not connect.
     pub(crate) fn open(url: &ServiceUrl) -> Result<Self> {
-        Ok(Self { files: Arc::new(Files { server: Server::open(url)?, held: Mutex::default() }) })
+        Ok(Self { files: Arc::new(Files { server: Server::open(url)?, held: Mutex::default(), failed: Mutex::default() }) })
     }
 
     fn no_writing(&self, operation: &str, path: &RelativePath) -> Error {
@@ -123,7 +127,7 @@ impl Files {
         held.remove(index).map(|(_, content)| content)
     }
 
-    fn children(&self, path: &RelativePath, last: bool) -> Result<Vec<Result<Entry>>> {
+    fn children(&self, path: &RelativePath) -> Result<Vec<Entry>> {
         let request = self.server.request(Method::GET, path, Form::Directory)?;
         let answer = self.server.send("list", path, request, &[404])?;
         let listed = answer.url().path().ends_with('/');
@@ -144,17 +148,16 @@ impl Files {
         let links = index::links(&html, &page);
         // A name that cannot stand in a path is no file of this directory.
         let found: Vec<_> = links.iter().filter_map(|link| Some((path.child(&link.name).ok()?, link.directory))).collect();
-        self.describe(&found, last)
+        self.describe(&found)
     }
 
-    /// Describes what a page lists, several files at once: sizes and times on the page are for people. One that cannot be described
-    /// does not keep the others from being listed, if a further attempt does not help or this is the last one.
-    fn describe(&self, found: &[(RelativePath, bool)], last: bool) -> Result<Vec<Result<Entry>>> {
+    /// Describes what a page lists, several files at once: sizes and times on the page are for people.
+    fn describe(&self, found: &[(RelativePath, bool)]) -> Result<Vec<Entry>> {
         let (next, entries) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(found.len())));
         let work = || {
             while let Some((path, directory)) = found.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let entry = if *directory { Ok(facts::directory(path, None)) } else { self.stat(path) };
-                entries.lock().push((path, entry));
+                let entry = if *directory { Ok(facts::directory(path, None)) } else { self.listed(path) };
+                entries.lock().push(entry);
             }
         };
         std::thread::scope(|scope| {
@@ -163,18 +166,24 @@ impl Files {
             }
             work();
         });
-        let mut entries = entries.into_inner();
-        entries.sort_unstable_by_key(|(path, _)| *path);
-        let alone = |error: &Error| match error.retry() {
-            Retry::Never => error.kind() != ErrorKind::Cancelled,
-            Retry::Temporary => last,
-            Retry::Throttled => false,
-        };
-        let described = |(path, entry): (&RelativePath, Result<Entry>)| match entry {
-            Err(error) if alone(&error) => Ok(Err(error.about(path))),
-            entry => entry.map(Ok),
-        };
-        entries.into_iter().map(described).collect()
+        let mut entries = entries.into_inner().into_iter().collect::<Result<Vec<_>>>()?;
+        entries.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+        Ok(entries)
+    }
+
+    /// A file of a list; one that cannot be described, however often it is tried, does not keep the others from being listed.
+    fn listed(&self, path: &RelativePath) -> Result<Entry> {
+        self.stat(path).or_else(|error| {
+            let mut failed = self.failed.lock();
+            let (times, why) = failed.entry(path.clone()).or_insert_with(|| (0, error.clone()));
+            (*times, *why) = (*times + 1, error.clone());
+            let for_good = match error.retry() {
+                Retry::Never => error.kind() != ErrorKind::Cancelled,
+                Retry::Temporary => *times > RETRIES,
+                Retry::Throttled => false,
+            };
+            if for_good { Ok(facts::unreadable(path)) } else { Err(error) }
+        })
     }
 }
 
@@ -206,11 +215,11 @@ impl Served for Http {
     }
 
     fn children(&self, path: &RelativePath) -> Result<Vec<Entry>> {
-        Ok(self.files.children(path, true)?.into_iter().filter_map(Result::ok).collect())
+        self.files.children(path)
     }
 
-    fn described(&self, path: &RelativePath, last: bool) -> Result<Vec<Result<Entry>>> {
-        self.files.children(path, last)
+    fn trouble(&self, entry: &RelativePath) -> Option<Error> {
+        self.files.failed.lock().get(entry).map(|(_, error)| error.clone().about(entry))
     }
 
     fn read(&self, path: &RelativePath, entry: &Entry) -> Result<Box<dyn Ranges>> {

@@ -7,7 +7,6 @@
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-use crate::sync::Mutex;
 use reqwest::Client;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;
@@ -15,6 +14,7 @@ use tokio::task::yield_now;
 use super::straight::Connection;
 use super::web;
 use crate::error::{Error, Result};
+use crate::sync::Mutex;
 
 static IDLE: Mutex<Idle> = Mutex::new(Idle { keepers: 0, lanes: Vec::new() });
 

@@ -287,7 +287,7 @@ pub(crate) trait Served: Send + Sync + 'static {
     /// Connects, and asks whether the root may be used.
     fn probe(&self) -> Result<()>;
 
-    /// Refuses a name that the protocol cannot carry.
+    /// Refuses a new name that the protocol cannot carry.
     fn check_name(&self, _path: &RelativePath) -> Result<()> {
         Ok(())
     }
@@ -298,9 +298,9 @@ pub(crate) trait Served: Send + Sync + 'static {
     /// The direct children of a directory; an error of kind `WrongType` for a file.
     fn children(&self, path: &RelativePath) -> Result<Vec<Entry>>;
 
-    /// The same, with an error in the place of each that cannot be described; also of one that is temporary if this is the `last` attempt.
-    fn described(&self, path: &RelativePath, _last: bool) -> Result<Vec<Result<Entry>>> {
-        Ok(self.children(path)?.into_iter().map(Ok).collect())
+    /// Why an entry that is listed as [`EntryKind::Other`] cannot be read, where that is known.
+    fn trouble(&self, _entry: &RelativePath) -> Option<Error> {
+        None
     }
 
     /// A file to read; `entry` is what `stat` said of it just now.

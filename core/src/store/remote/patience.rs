@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::sync::Mutex;
 use tokio::sync::Notify;
 
 use self::attempt::cancelled;
@@ -16,6 +15,7 @@ use self::pace::{Epoch, Pace, Turn};
 use crate::control::{Clock, SystemClock};
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::store::RetryWatcher;
+use crate::sync::Mutex;
 
 /// Further attempts after temporary failures of one request.
 const RETRIES: i32 = 5;

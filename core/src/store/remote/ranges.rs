@@ -3,13 +3,12 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::sync::Mutex;
-
 use super::patience::{self, Patience};
 use super::summed::{self, Pieces};
 use super::{Body, Ranges};
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::store::{Entry, Reader};
+use crate::sync::Mutex;
 
 /// What is asked for where the caller did not say what it will read.
 const WINDOW: u64 = 8 << 20;

@@ -1,34 +1,55 @@
 //! The runtime below the clients of services: its threads drive connections, the thread that calls takes the bytes.
 
+use std::sync::OnceLock;
+
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
-use crate::error::{Error, Result};
-use crate::sync::RwLock;
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::Mutex;
+
+const TOO_OFTEN: &str = "this process was forked from one that was forked, more often than is possible";
+
+/// How often a process may have been forked from one that has been forked.
+const GENERATIONS: usize = 16;
 
 /// What all of a process share, and one that was forked from it makes anew: the threads and connections behind it are not its own.
-pub(super) struct OfProcess<T>(RwLock<Option<(u32, T)>>);
+///
+/// Read without a lock, for a fork may come at any moment, and a lock that is held then stays so in the child. Each generation has a place
+/// of its own, behind those of the processes that it comes from: what these made goes on there, and must not be ended here.
+pub(super) struct OfProcess<T> {
+    made: [OnceLock<(u32, T)>; GENERATIONS],
+    making: Mutex<()>,
+}
 
 impl<T: Clone> OfProcess<T> {
     pub(super) const fn new() -> Self {
-        Self(RwLock::new(None))
+        Self { made: [const { OnceLock::new() }; GENERATIONS], making: Mutex::new(()) }
     }
 
     /// What this process has, made now if it has none.
     pub(super) fn get(&self, make: impl FnOnce() -> Result<T>) -> Result<T> {
         let process = std::process::id();
-        let own = |kept: &Option<(u32, T)>| kept.as_ref().filter(|(of, _)| *of == process).map(|(_, value)| value.clone());
-        if let Some(value) = own(&self.0.read()) {
+        if let Some(value) = self.made_by(process) {
             return Ok(value);
         }
-        let mut kept = self.0.write();
-        if let Some(value) = own(&kept) {
+        let _making = self.making.lock();
+        if let Some(value) = self.made_by(process) {
             return Ok(value);
         }
         let value = make()?;
-        // That of another process goes on there, and must not be ended here.
-        std::mem::forget(kept.replace((process, value.clone())));
-        Ok(value)
+        let free = self.made.iter().find(|place| place.get().is_none());
+        let kept = free.is_some_and(|place| place.set((process, value.clone())).is_ok());
+        if kept {
+            Ok(value)
+        } else {
+            Err(Error::new(ErrorKind::Unsupported, "could not set up connections").with_cause(TOO_OFTEN))
+        }
+    }
+
+    fn made_by(&self, process: u32) -> Option<T> {
+        let made = self.made.iter().map_while(OnceLock::get);
+        made.filter(|(of, _)| *of == process).map(|(_, value)| value.clone()).next()
     }
 }
 

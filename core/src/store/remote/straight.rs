@@ -10,7 +10,6 @@ use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use crate::sync::Mutex;
 use bytes::{Buf, Bytes, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::uri::{Authority, PathAndQuery, Scheme};
@@ -29,6 +28,7 @@ use tower_service::Service;
 
 use super::web;
 use crate::error::Result;
+use crate::sync::Mutex;
 
 /// From so many bytes on it pays: each lane then has a second connection, for content alone.
 pub(super) const FROM: u64 = 1 << 20;

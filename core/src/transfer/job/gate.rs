@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use crate::sync::{Condvar, Mutex};
-
 use crate::pipeline::stop::Stop;
+use crate::sync::{Condvar, Mutex};
 
 /// How long who waits may take to notice that the transfer ends.
 const POLL: Duration = Duration::from_millis(50);

@@ -5,7 +5,6 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use crate::sync::Mutex;
 use suppaftp::types::FileType;
 use suppaftp::{FtpError, FtpResult, Mode, RustlsConnector, RustlsFtpStream, Status, TlsConnector, TransferStream};
 
@@ -13,6 +12,7 @@ use super::failure;
 use super::names::{self, Bytewise};
 use super::tls::Tls;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::Mutex;
 
 /// A control connection.
 pub(super) type Control = RustlsFtpStream;

@@ -5,7 +5,6 @@ use std::net::Shutdown;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::sync::Mutex;
 use suppaftp::{FtpError, FtpResult};
 
 use super::Ftp;
@@ -15,6 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::RelativePath;
 use crate::store::Entry;
 use crate::store::remote::{Body, Ranges, Served as _};
+use crate::sync::Mutex;
 
 /// A transfer under way, and the connection that it occupies.
 pub(super) struct Flow {

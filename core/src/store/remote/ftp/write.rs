@@ -3,7 +3,6 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
-use crate::sync::Mutex;
 use suppaftp::FtpError;
 
 use super::Ftp;
@@ -14,6 +13,7 @@ use crate::buffer::SLAB_SIZE;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::RelativePath;
 use crate::store::remote::{Served as _, ServedFile};
+use crate::sync::Mutex;
 
 /// A file on its way to the server.
 pub(super) struct FtpFile {

@@ -74,6 +74,12 @@ pub(crate) fn directory(path: &RelativePath, modified_ns: Option<i64>) -> Entry 
     Entry { path, kind: EntryKind::Directory, size: 0, modified_ns, mode: None, version: None, sparse: false }
 }
 
+/// What is there and cannot be read.
+pub(crate) fn unreadable(path: &RelativePath) -> Entry {
+    let path = path.clone();
+    Entry { path, kind: EntryKind::Other, size: 0, modified_ns: None, mode: None, version: None, sparse: false }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::sync::Mutex;
 use reqwest::Method;
 
 use super::facts::Facts;
@@ -16,6 +15,7 @@ use crate::path::RelativePath;
 use crate::store::Entry;
 use crate::store::remote::web::Answer;
 use crate::store::remote::{Body, Ranges};
+use crate::sync::Mutex;
 
 /// Asks the server what a file is now.
 pub(crate) type Describe = Box<dyn Fn() -> Result<Entry> + Send + Sync>;

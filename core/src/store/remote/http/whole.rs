@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::sync::{Condvar, Mutex};
-
 use crate::error::Result;
 use crate::store::remote::Body;
+use crate::sync::{Condvar, Mutex};
 
 /// How long a reader waits for another one that wants what comes before, and may not have asked yet.
 const GRACE: Duration = Duration::from_millis(200);

@@ -2,9 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::sync::Mutex;
-
 use crate::store::remote::Object;
+use crate::sync::Mutex;
 
 /// Objects that are remembered: more than a transfer lists ahead of what it reads.
 const MOST: usize = 32 << 10;

@@ -29,6 +29,20 @@ pub(super) fn list(bucket: &Arc<Bucket>, path: &RelativePath, depth: Depth, prun
     Ok(Box::new(Walk { bucket: Arc::clone(bucket), pages, first: Some(first), tree, ready: VecDeque::new() }))
 }
 
+/// The error of an object that cannot be a file of a tree.
+fn odd(bucket: &Bucket, key: &str, cause: &str) -> Error {
+    Error::new(ErrorKind::InvalidInput, format!("could not copy `{}`", bucket.service.show(key)))
+        .with_cause(cause)
+        .with_hint("rename the object, or leave it where it is")
+}
+
+/// Tells of the content of an object that was listed with the name of a directory.
+pub(super) fn trouble(bucket: &Bucket, path: &RelativePath) -> Option<Error> {
+    let key = bucket.key(path).map(|key| below(&key)).ok()?;
+    let is_filled = bucket.filled.lock().contains(&key);
+    is_filled.then(|| odd(bucket, &key, "it has content, and the name of a directory").about(path))
+}
+
 /// The pages of a listing; while one is used the next is asked for.
 struct Pages {
     bucket: Arc<Bucket>,
@@ -108,8 +122,8 @@ enum Found {
     File(RelativePath, Object),
     /// A key that no path can name, and why.
     Odd(String, Error),
-    /// The key of a directory, of an object that has content.
-    Filled(RelativePath, String),
+    /// The key of a directory, of an object that has content: nobody but who copies it misses that.
+    Filled(String),
 }
 
 impl Walk {
@@ -133,19 +147,12 @@ impl Walk {
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
                 Err(error) => Err(error.about(&path)),
             },
-            Found::Odd(key, error) => Err(self.odd(&key, error.cause().unwrap_or_default())),
-            // At a destination it is in nobody's way.
-            Found::Filled(..) if self.bucket.purpose == Purpose::Write => Ok(None),
-            Found::Filled(path, key) => Err(self.odd(&key, "it has content, and the name of a directory").about(&path)),
+            Found::Odd(key, error) => Err(odd(&self.bucket, &key, error.cause().unwrap_or_default())),
+            Found::Filled(key) => {
+                self.bucket.filled.lock().insert(key);
+                Ok(None)
+            }
         }
-    }
-}
-
-impl Walk {
-    fn odd(&self, key: &str, cause: &str) -> Error {
-        Error::new(ErrorKind::InvalidInput, format!("could not copy `{}`", self.bucket.service.show(key)))
-            .with_cause(cause)
-            .with_hint("rename the object, or leave it where it is")
     }
 }
 
@@ -204,7 +211,7 @@ impl Tree {
         match path_of(&object.key) {
             Ok((path, true)) => {
                 if self.enter(&path, found) && object.size > 0 {
-                    found.push(Found::Filled(path, object.key));
+                    found.push(Found::Filled(object.key));
                 }
             }
             Ok((path, false)) => {
@@ -272,7 +279,7 @@ mod tests {
             Found::Directory(path) => format!("{path}/"),
             Found::File(path, _) => path.to_string(),
             Found::Odd(key, _) => format!("!{key}"),
-            Found::Filled(path, key) => format!("{path}!{key}"),
+            Found::Filled(key) => format!("+{key}"),
         });
         found.collect()
     }
@@ -296,8 +303,8 @@ mod tests {
         assert_eq!(told("", &["a/", "a/b", "e/f/"], ""), ["a/", "a/b", "e/", "e/f/"]);
         assert_eq!(told("a", &["a/", "a/b"], ""), ["a/b"]);
         // No file of a tree can hold what such an object has.
-        assert_eq!(told("", &["full/", "full/b", "no-full/"], "no-full"), ["full/", "full!full/", "full/b"]);
-        assert_eq!(told("full", &["full/", "full/b"], ""), ["full!full/", "full/b"]);
+        assert_eq!(told("", &["full/", "full/b", "no-full/"], "no-full"), ["full/", "+full/", "full/b"]);
+        assert_eq!(told("full", &["full/", "full/b"], ""), ["+full/", "full/b"]);
     }
 
     #[test]

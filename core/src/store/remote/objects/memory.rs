@@ -4,11 +4,10 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::sync::{Condvar, Mutex};
-
 use crate::buffer::Budget;
 use crate::error::Result;
 use crate::store::remote::Patience;
+use crate::sync::{Condvar, Mutex};
 
 /// Pieces of memory that are kept for the next ones to be filled, and the bytes of one: what is smaller costs nothing to get anew.
 const SPARES: usize = 16;

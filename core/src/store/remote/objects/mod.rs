@@ -15,11 +15,10 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use crate::sync::Mutex;
 
 use self::listed::Listed;
 use self::memory::Memory;
@@ -39,6 +38,7 @@ use crate::store::{
     Capabilities, Depth, Entry, EntryKind, Listing, Metadata, NewFile, Prune, Publication, Reader, RetryWatcher, Store, Times,
     Writer,
 };
+use crate::sync::Mutex;
 
 /// The longest key that services take.
 const LONGEST_KEY: usize = 1024;
@@ -91,6 +91,8 @@ struct Bucket {
     /// The first page below a prefix that was looked at to find out whether it is a directory: the listing that follows begins with it.
     first: Mutex<Option<FirstPage>>,
     memory: Memory,
+    /// Keys of directories that were listed, of objects that have content.
+    filled: Mutex<HashSet<String>>,
 }
 
 /// The first page of a listing, and when it was asked for.
@@ -103,7 +105,7 @@ struct FirstPage {
 impl Bucket {
     fn new(service: Box<dyn Objects>, purpose: Purpose, state: Result<State>) -> Self {
         let (patience, listed, memory) = (Patience::new(), Listed::default(), Memory::new(Budget::process()));
-        Self { service, patience, purpose, state, listed, first: Mutex::default(), memory }
+        Self { service, patience, purpose, state, listed, first: Mutex::default(), memory, filled: Mutex::default() }
     }
 
     fn state(&self) -> Result<&State> {
@@ -254,6 +256,10 @@ impl Store for ObjectStore {
 
     fn list(&self, path: &RelativePath, depth: Depth, prune: Prune) -> Result<Listing<'_>> {
         listing::list(&self.bucket, path, depth, prune)
+    }
+
+    fn trouble(&self, entry: &RelativePath) -> Option<Error> {
+        listing::trouble(&self.bucket, entry)
     }
 
     fn stat(&self, path: &RelativePath) -> Result<Entry> {

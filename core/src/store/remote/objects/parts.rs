@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::sync::{Condvar, Mutex};
 use bytes::Bytes;
 
 use super::memory::Loan;
 use crate::buffer::SLAB_SIZE;
 use crate::error::Result;
 use crate::store::remote::{Limits, Part};
+use crate::sync::{Condvar, Mutex};
 
 /// The least size of parts, unless a service wants more: large enough that a request costs little beside its bytes.
 pub(super) const LEAST: u64 = 8 << 20;

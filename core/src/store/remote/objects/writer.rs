@@ -5,8 +5,6 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once};
 
-use crate::sync::Mutex;
-
 use super::Bucket;
 use super::parts::{Parts, Taken, part_size};
 use super::publish::Target;
@@ -17,6 +15,7 @@ use crate::store::remote::patience::clearing;
 use crate::store::remote::state::{State, check_key};
 use crate::store::remote::{About, Upload};
 use crate::store::{NewFile, Partial, Writer};
+use crate::sync::Mutex;
 
 /// An object that does not exist yet.
 pub(super) struct ObjectWriter {

@@ -1,6 +1,5 @@
 //! The SDK's client: endpoint, region and credentials by AWS's own conventions, requests over edt's HTTP client.
 
-use crate::sync::Mutex;
 use aws_config::ecs::EcsCredentialsProvider;
 use aws_config::environment::{EnvironmentVariableCredentialsProvider, EnvironmentVariableRegionProvider};
 use aws_config::meta::credentials::CredentialsProviderChain;
@@ -24,6 +23,7 @@ use super::failure::no_credentials;
 use super::transport::Transport;
 use crate::error::Result;
 use crate::store::remote::web::Web;
+use crate::sync::Mutex;
 
 const ENDPOINT: &str = "AWS_ENDPOINT_URL";
 const ENDPOINT_OF_S3: &str = "AWS_ENDPOINT_URL_S3";

@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::sync::Mutex;
 use aws_sdk_s3::operation::head_object::HeadObjectOutput;
 use aws_sdk_s3::types::{ChecksumMode, MetadataDirective};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -15,6 +14,7 @@ use super::{Attempt, LIMITS, S3, describe};
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::remote::patience::clearing;
 use crate::store::remote::{About, CopySource, Objects, Part, Patience, Upload};
+use crate::sync::Mutex;
 
 /// Bytes of a part of an object that is too large to be copied in one request.
 const PART: u64 = 512 << 20;

@@ -3,14 +3,13 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use crate::sync::Mutex;
-
 use super::recent::Recent;
 use super::staging::{self, Staging};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::RelativePath;
 use crate::store::remote::{Patience, Served};
 use crate::store::{Entry, EntryKind};
+use crate::sync::Mutex;
 
 /// A service, and what is remembered of it while the store is open.
 pub(super) struct Host {
@@ -63,13 +62,19 @@ impl Host {
         self.run(|service| service.children(link)).is_ok()
     }
 
-    /// Partial files do not exist for callers, nor does what the protocol cannot name.
+    /// Partial files do not exist for callers.
     pub(super) fn check_name(&self, path: &RelativePath) -> Result<()> {
         if !staging::holds(path) {
-            return self.service.check_name(path);
+            return Ok(());
         }
         let refused = self.failed("find", path, ErrorKind::NotFound, "its name is reserved for directories of partial files");
         Err(refused.with_hint("use another name"))
+    }
+
+    /// The same for a name under which something is to stand.
+    pub(super) fn check_new_name(&self, path: &RelativePath) -> Result<()> {
+        self.check_name(path)?;
+        self.service.check_name(path)
     }
 
     /// An error about an entry.

@@ -25,19 +25,7 @@ pub(super) enum Hidden {
     Shown,
 }
 
-/// Attempts at a directory after which what fails of it is told alone.
-const ATTEMPTS: u32 = 3;
-
-type Children = Result<Vec<Result<Entry>>>;
-
-/// Asks for a directory.
-fn ask(host: &Host, directory: &RelativePath) -> Children {
-    let mut attempts = 0;
-    host.run(|service| {
-        attempts += 1;
-        service.described(directory, attempts >= ATTEMPTS)
-    })
-}
+type Children = Result<Vec<Entry>>;
 
 /// A directory that a thread asks for.
 struct Job {
@@ -57,7 +45,7 @@ pub(super) struct Walk {
     depth: Depth,
     prune: Prune,
     hidden: Hidden,
-    present: std::vec::IntoIter<Result<Entry>>,
+    present: std::vec::IntoIter<Entry>,
     /// Directories of the present one, in its order.
     found: Vec<RelativePath>,
     /// The next one last.
@@ -74,7 +62,7 @@ impl Walk {
         (depth, prune): (Depth, Prune),
         hidden: Hidden,
     ) -> Result<Self> {
-        let entries = ask(host, directory)?;
+        let entries = host.run(|service| service.children(directory))?;
         let mut walk = Self {
             host: Arc::clone(host),
             depth,
@@ -90,9 +78,9 @@ impl Walk {
         Ok(walk)
     }
 
-    fn visible(&self, mut entries: Vec<Result<Entry>>) -> Vec<Result<Entry>> {
+    fn visible(&self, mut entries: Vec<Entry>) -> Vec<Entry> {
         if self.hidden == Hidden::LeftOut {
-            entries.retain(|entry| !entry.as_ref().is_ok_and(|entry| entry.path.name().is_some_and(staging::is_directory)));
+            entries.retain(|entry| !entry.path.name().is_some_and(staging::is_directory));
         }
         entries
     }
@@ -114,7 +102,7 @@ impl Walk {
 
     fn children(&mut self, coming: &Coming) -> Children {
         let Some(answer) = &coming.answer else {
-            return ask(&self.host, &coming.directory);
+            return self.host.run(|service| service.children(&coming.directory));
         };
         self.asked -= 1;
         answer.recv().unwrap_or_else(|_| {
@@ -143,8 +131,8 @@ impl Iterator for Walk {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             while let Some(entry) = self.present.next() {
-                if entry.as_ref().map_or(true, |entry| self.takes(entry)) {
-                    return Some(entry);
+                if self.takes(&entry) {
+                    return Some(Ok(entry));
                 }
             }
             let found = std::mem::take(&mut self.found);
@@ -176,7 +164,7 @@ impl Ahead {
             let body = move || {
                 for job in &receiver {
                     if !over.load(Ordering::Relaxed) {
-                        let _ = job.answer.send(ask(&host, &job.directory));
+                        let _ = job.answer.send(host.run(|service| service.children(&job.directory)));
                     }
                 }
             };

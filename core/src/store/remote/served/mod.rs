@@ -110,6 +110,10 @@ impl Store for ServedStore {
         Ok(Box::new(Walk::new(&self.host, path, (depth, prune), Hidden::LeftOut)?))
     }
 
+    fn trouble(&self, entry: &RelativePath) -> Option<Error> {
+        self.host.service.trouble(entry)
+    }
+
     fn stat(&self, path: &RelativePath) -> Result<Entry> {
         self.host.stat(path)
     }
@@ -130,7 +134,7 @@ impl Store for ServedStore {
 
     /// Asks nothing: the partial file is opened by the first call that needs it.
     fn create(&self, file: &NewFile) -> Result<Box<dyn Writer>> {
-        self.host.check_name(&file.path)?;
+        self.host.check_new_name(&file.path)?;
         Ok(Box::new(ServedWriter::new(&self.host, file)))
     }
 
@@ -139,7 +143,7 @@ impl Store for ServedStore {
     }
 
     fn create_directory(&self, path: &RelativePath) -> Result<()> {
-        self.host.check_name(path)?;
+        self.host.check_new_name(path)?;
         self.host.create_directory(path)
     }
 
@@ -149,7 +153,7 @@ impl Store for ServedStore {
     }
 
     fn create_symlink(&self, path: &RelativePath, target: &[u8], overwrite: Overwrite) -> Result<()> {
-        self.host.check_name(path)?;
+        self.host.check_new_name(path)?;
         publish::create_symlink(&self.host, path, target, overwrite)
     }
 

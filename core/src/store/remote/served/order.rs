@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::sync::{Condvar, Mutex};
-
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::remote::ServedFile;
+use crate::sync::{Condvar, Mutex};
 
 /// Bytes of one file that may wait for what comes before them.
 const MOST_EARLY: usize = 64 << 20;

@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::sync::Mutex;
-
 use crate::path::RelativePath;
 use crate::store::{Entry, EntryKind};
+use crate::sync::Mutex;
 
 /// Entries of one generation; the one before it is kept as well.
 const MOST: usize = 8192;

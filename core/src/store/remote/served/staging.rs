@@ -4,8 +4,6 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::sync::Mutex;
-
 use super::host::Host;
 use super::in_parallel;
 use crate::error::{Error, ErrorKind, Result};
@@ -13,6 +11,7 @@ use crate::path::RelativePath;
 use crate::store::remote::ServedFile;
 use crate::store::remote::patience::clearing;
 use crate::store::{EntryKind, Partial};
+use crate::sync::Mutex;
 
 /// The name of the directory where all transfers to one place share it, and what it begins with where each has its own.
 const DIRECTORY: &[u8] = b".edt-partial";

@@ -3,14 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::sync::Mutex;
-
 use super::host::Host;
 use super::order::InOrder;
 use super::staging::PartialName;
 use crate::buffer::SLAB_SIZE;
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::remote::ServedFile;
+use crate::sync::Mutex;
 
 /// Bytes of one file that are kept in memory behind what was written: more than the buffers of both systems hold of a connection, so
 /// that what a server never got can be sent again.

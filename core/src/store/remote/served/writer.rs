@@ -5,8 +5,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::sync::Mutex;
-
 use super::host::Host;
 use super::staging::PartialName;
 use super::target::Target;
@@ -16,6 +14,7 @@ use crate::options::Overwrite;
 use crate::path::RelativePath;
 use crate::store::remote::patience::clearing;
 use crate::store::{NewFile, Writer};
+use crate::sync::Mutex;
 
 /// A file that is being written.
 pub(super) struct ServedWriter {

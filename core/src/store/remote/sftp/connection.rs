@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::sync::Mutex;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::reply::{Reply, longs, read_hello, read_packet};
 use super::request::{Request, hello};
 use super::ssh::{Ssh, Target};
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::Mutex;
 
 /// How long a server may take from the start of the client to its greeting.
 const GREETING: Duration = Duration::from_mins(2);

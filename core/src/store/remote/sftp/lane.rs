@@ -3,12 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::sync::Mutex;
-
 use super::connection::{Connection, Handle, Ticket};
 use super::pool::Lease;
 use super::request::Request;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::Mutex;
 
 /// Bytes of a file on their way on one connection before a writer waits for answers.
 const MOST: u64 = 4 << 20;

@@ -6,11 +6,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::sync::{Condvar, Mutex};
-
 use super::connection::{Connection, Facts};
 use super::ssh::Target;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::{Condvar, Mutex};
 
 /// Connections to one server: `sshd` drops some of more than 10 that are logging in (`MaxStartups`).
 const MOST: usize = 8;

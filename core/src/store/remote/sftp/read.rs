@@ -4,8 +4,6 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::sync::Mutex;
-
 use super::connection::{Connection, Handle, Ticket};
 use super::pool::{Lease, Pool, Want};
 use super::reply::Attributes;
@@ -14,6 +12,7 @@ use super::{entry_of, modified_ns};
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::remote::{Body, Ranges};
 use crate::store::{Entry, EntryKind};
+use crate::sync::Mutex;
 
 /// Bytes that may be asked for on one connection: twice what OpenSSH lets be on their way, so that its server never runs dry.
 const ASKED: u64 = 4 << 20;

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::sync::Mutex;
-
 use super::connection::{Handle, Ticket};
 use super::lane::Lane;
 use super::pool::{Lease, Pool, Want};
@@ -14,6 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::RelativePath;
 use crate::store::remote::{Body, Ranges, ServedFile};
 use crate::store::{Entry, EntryKind};
+use crate::sync::Mutex;
 
 /// Bytes of a file on their way on one connection before another one without users takes the next: half of what OpenSSH lets be.
 const ENOUGH: u64 = 1 << 20;

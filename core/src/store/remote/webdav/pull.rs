@@ -74,6 +74,7 @@ struct Pull {
 impl Copier for Pull {
     /// Under a partial name first; the size is compared before it gets its own.
     fn copy(&self, from: &RelativePath, file: &NewFile, overwrite: Overwrite) -> Result<Option<u64>> {
+        self.dav.check_name(&file.path)?;
         self.check_free(&file.path, overwrite)?;
         let name = served::copy_name(self.number.fetch_add(1, Ordering::Relaxed));
         let partial = self.directory()?.child(name.as_bytes())?;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use crate::sync::Mutex;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use reqwest::{Method, Response, Url};
@@ -24,6 +23,7 @@ use crate::store::remote::http::server::Server;
 use crate::store::remote::patience::unless_interrupted;
 use crate::store::remote::runtime::block_on;
 use crate::store::remote::web::{Answer, carried_out, request_error};
+use crate::sync::Mutex;
 
 /// Blocks that wait for the network, of each file.
 const QUEUE: usize = 4;
