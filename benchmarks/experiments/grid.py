@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -27,6 +27,8 @@ SECONDS = (12.0, 60.0)
 REPETITIONS = (1, 5)
 SOURCE_SCALE = 0.5
 """Of the data set `uniform`: 32 files of 16 MiB, each of which is sent many times under other names."""
+Tell = Callable[[dict[Cell, list[Point]], dict[Cell, int], float, str], Outcome]
+"""Tells of the points of all cells, and of how many are missing, of transfers of so many seconds, at a scale."""
 SOURCES = tuple(ROOT / "benchmarks" / name for name in ("cells.py", "timed.py", "verdicts.py", "experiments/grid.py"))
 """What measures a point and judges it, beside the emulator of paths."""
 
@@ -37,16 +39,21 @@ def run(options: Options) -> Iterator[Outcome]:
     Raises:
         OutOfTime: after the outcome, if something of what was asked for is missing.
     """
+    return measured(Grid, outcome, options)
+
+
+def measured(kind: type[Grid], tell: Tell, options: Options) -> Iterator[Outcome]:
+    """The same with other transfers, of which something else is told."""
     late = False
     with workplace() as place:
-        work = Grid(options, place)
+        work = kind(options, place)
         try:
             work.measure()
         except OutOfTime:
             late = True
     full = not options.quick
-    scale = options.scale_beside(REPETITIONS[full], SECONDS[full])
-    yield outcome(work.found(), work.missing(), work.seconds, scale)
+    scale = options.scale_beside(REPETITIONS[full], kind.lasting[full])
+    yield tell(work.found(), work.missing(), work.seconds, scale)
     if late:
         raise OutOfTime
 

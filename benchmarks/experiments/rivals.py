@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import tuned
 from bench import Options
 from cells import Cell
-from experiments.grid import REPETITIONS, Grid
+from experiments.grid import Grid, measured
 from grid_page import JUDGED, RIVALS, late
 from peers import versions
-from points import OutOfTime, Point
-from processes import workplace
+from points import Point
 from results import Figure, Outcome, Table, number
 from timelines import Sample, Value, mean, streams, throughput_bps
 from verdicts import utility_over
@@ -52,17 +51,7 @@ def run(options: Options) -> Iterator[Outcome]:
     Raises:
         OutOfTime: after the outcome, if something of what was asked for is missing.
     """
-    ended = False
-    with workplace() as place:
-        work = Rivals(options, place)
-        try:
-            work.measure()
-        except OutOfTime:
-            ended = True
-    full = not options.quick
-    yield outcome(work.found(), work.missing(), work.seconds, options.scale_beside(REPETITIONS[full], SECONDS[full]))
-    if ended:
-        raise OutOfTime
+    return measured(Rivals, outcome, options)
 
 
 def outcome(found: dict[Cell, list[Point]], missing: dict[Cell, int], seconds: float, scale: str) -> Outcome:
