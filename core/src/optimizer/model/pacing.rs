@@ -64,8 +64,6 @@ pub(super) struct Pacing {
     rates: Rates,
     /// Whether the rate is what the streams before a look carried, and it is still to be seen whether more of them carry as much each.
     guessed: bool,
-    /// Whether a queue came with the last streams that joined others, and has been there since.
-    filled: bool,
     /// What was before fewer streams are sent faster, until it is known what these carry.
     slower: Option<Slower>,
     /// The rate that was right for a single stream, until it is seen whether that is worth more without.
@@ -91,7 +89,6 @@ impl Default for Pacing {
             before: Sent::default(),
             rates: Rates::default(),
             guessed: false,
-            filled: false,
             slower: None,
             alone: None,
             wait: 0.0,
@@ -121,7 +118,7 @@ impl Pacing {
     pub(super) fn told(&self) -> Paced {
         match self.last.pacing {
             None => Paced::No,
-            Some(_) if self.rates.own && self.last.queued && (self.filled || self.falls_short()) => Paced::Crowded,
+            Some(_) if self.rates.own && self.last.queued && self.falls_short() => Paced::Crowded,
             Some(_) if self.rates.own => Paced::Told,
             Some(_) => Paced::Untold,
         }
@@ -131,7 +128,6 @@ impl Pacing {
     pub(super) fn observe(&mut self, sent: &Sent) -> Found {
         self.before = std::mem::replace(&mut self.last, *sent);
         self.wait -= sent.time;
-        self.filled = sent.queued && (self.filled || self.has_more() && !self.before.queued);
         if sent.pacing != self.rate() {
             self.overruled(sent.pacing);
         }
@@ -154,7 +150,7 @@ impl Pacing {
             (State::Paced { .. }, Some(slower)) => State::Paced { rate: slower.rate },
             (state, _) => state,
         };
-        (self.last, self.guessed, self.filled) = (Sent::default(), false, false);
+        (self.last, self.guessed) = (Sent::default(), false);
     }
 
     /// Somebody else decided.
@@ -166,7 +162,7 @@ impl Pacing {
     /// Nothing is known of a rate but that so many streams have it.
     fn begin_anew(&mut self) {
         self.rates = Rates::of(self.last.streams);
-        (self.guessed, self.filled, self.slower, self.alone) = (false, false, None, None);
+        (self.guessed, self.slower, self.alone) = (false, None, None);
     }
 
     /// What was tried was in vain, and is not tried again soon.
@@ -310,11 +306,6 @@ impl Pacing {
     /// Whether nothing was lost for so long that more may get through.
     fn is_quiet(&self) -> bool {
         self.quiet >= self.gap && self.last.lost() <= LOSSY
-    }
-
-    /// Whether streams have joined others.
-    fn has_more(&self) -> bool {
-        self.before.streams > 0 && self.last.streams > self.before.streams
     }
 
     /// Whether there were as many streams in the interval before.

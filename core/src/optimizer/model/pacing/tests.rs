@@ -67,31 +67,23 @@ fn streams_that_lose_much_are_sent_as_fast_as_they_get_through() {
     assert!(is_just_below(path.each(), 1e6), "each has a rate of its own: {}", path.each());
 }
 
-/// What is told of streams that each carry so much, and lose nothing, where there is a queue or none.
-fn queued(pacing: &mut Pacing, streams: u16, each: f64, queued: bool) -> Paced {
-    let (rate, pace) = (f64::from(streams) * each, pacing.rate());
-    pacing.observe(&Sent { streams, rate, loss: Some(0.0), pacing: pace, time: 1.0, queued, ..Sent::default() });
-    pacing.told()
-}
-
 #[test]
 fn streams_that_carry_less_than_their_rate_while_a_queue_grows_have_filled_the_path() {
-    for (each, queue, told) in [(0.85e6, true, Paced::Crowded), (0.85e6, false, Paced::Told), (0.95e6, true, Paced::Told)] {
+    for (each, queued, told) in [(0.85e6, true, Paced::Crowded), (0.85e6, false, Paced::Told), (0.95e6, true, Paced::Told)] {
         let mut pacing = calm();
         carry(&mut pacing, 5, 1.0, 0.0);
-        // A queue that was there before they joined may be one of each.
-        queued(&mut pacing, 5, 0.95e6, true);
-        assert_eq!(queued(&mut pacing, 6, each, queue), told, "{each} {queue}");
+        let pace = pacing.rate();
+        pacing.observe(&Sent {
+            streams: 6,
+            rate: 6.0 * each,
+            loss: Some(0.0),
+            pacing: pace,
+            time: 1.0,
+            queued,
+            ..Sent::default()
+        });
+        assert_eq!(pacing.told(), told, "{each} {queued}");
     }
-}
-
-#[test]
-fn streams_with_which_a_queue_came_have_filled_the_path_for_as_long_as_it_is_there() {
-    let mut pacing = calm();
-    carry(&mut pacing, 5, 1.0, 0.0);
-    let told = [(6, true), (6, true), (6, false), (6, true), (5, true)]
-        .map(|(streams, queue)| queued(&mut pacing, streams, 0.95e6, queue));
-    assert_eq!(told, [Paced::Crowded, Paced::Crowded, Paced::Told, Paced::Told, Paced::Told]);
 }
 
 /// Four streams that are paced at 1 MB/s and lose nothing.
