@@ -7,7 +7,8 @@ import signal
 import sqlite3
 import stat
 import time
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -259,3 +260,21 @@ def test_the_newest_are_listed_first(edt: Edt, source: Path, scratch: Path) -> N
     assert "3 transfers kept" in listed.err
     lines = ok(edt.run("history", "list", "--json")).splitlines()
     assert [json.loads(line)["id"] for line in lines] == [3, 2, 1]
+
+
+def test_the_history_of_a_full_disk_can_be_read(
+    edt: Edt, source: Path, scratch: Path, mount: Callable[[Path, str], None]
+) -> None:
+    disk = scratch / "disk"
+    disk.mkdir()
+    mount(disk, "size=300k")
+    edt.environment["EDT_DATA_DIR"] = str(disk)
+    fill(source / "a.bin", 10, "a")
+    edt.copy(source, scratch / "copy")
+    with suppress(OSError), (disk / "rest").open("wb", buffering=0) as rest:
+        while rest.write(bytes(4096)):
+            pass
+    (kept,) = transfers(edt)
+    assert kept["outcome"] == "complete"
+    pruned = edt.run("history", "prune", "--older-than", "0s")
+    assert pruned.code == 1 and "full" in pruned.err and "free space" in pruned.err

@@ -12,6 +12,7 @@ import pytest
 
 import edt
 from edt import errors
+from edt._flight.place import password
 
 
 def test_a_missing_source_is_a_file_not_found(target: Path) -> None:
@@ -113,3 +114,17 @@ def test_every_kind_of_the_core_has_a_class_of_its_own() -> None:
     text = source.read_text()
     kinds = {line.split('"')[1] for line in text.splitlines() if line.strip().startswith("Self::") and '=> "' in line}
     assert kinds == set(errors._KINDS)
+
+
+def test_a_user_without_a_netrc_file_has_the_secret_as_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for named in (None, ""):
+        monkeypatch.delenv("NETRC", raising=False)
+        if named is not None:
+            monkeypatch.setenv("NETRC", named)
+        assert password("host", "user", None, b"secret") == "secret"
+    monkeypatch.setenv("NETRC", str(tmp_path / "none"))
+    with pytest.raises(edt.NotFoundError):
+        password("host", "user", None, b"secret")

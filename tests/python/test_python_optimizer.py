@@ -214,6 +214,21 @@ def test_an_exception_ends_the_tuning_and_not_the_data(tree: Path, target: Path)
     assert any("ArithmeticError: nothing is left of fair" in tuned.decision.reason for tuned in report.decisions)
 
 
+def test_one_that_asks_to_end_the_interpreter_ends_the_tuning_with_a_warning(tree: Path, target: Path) -> None:
+    class Leaving:
+        def decide(self, _: edt.Observation) -> edt.Decision:
+            raise SystemExit(3)
+
+    with pytest.warns(RuntimeWarning, match="`Leaving` failed"):
+        assert copy(tree, target, Leaving()).is_complete
+
+
+def test_a_reason_may_hold_what_is_no_text(tree: Path, target: Path) -> None:
+    report = copy(tree, target, Answering(edt.Decision(edt.PerStage.all(2), reason="like \udcff")))
+    assert report.is_complete
+    assert report.decisions[-1].decision.reason == "like ?"
+
+
 def test_a_failing_start_ends_the_tuning_and_not_the_data(tree: Path, target: Path) -> None:
     with pytest.warns(RuntimeWarning, match="pop from empty list"):
         assert copy(tree, target, Steps()).is_complete
