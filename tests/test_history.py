@@ -271,10 +271,12 @@ def test_the_history_of_a_full_disk_can_be_read(
     edt.environment["EDT_DATA_DIR"] = str(disk)
     fill(source / "a.bin", 10, "a")
     edt.copy(source, scratch / "copy")
+    # Whoever reads last takes the log of changes away, for whose files there is no room any more.
+    assert len(transfers(edt)) == 1 and [path.name for path in disk.iterdir()] == ["history.db"]
     with suppress(OSError), (disk / "rest").open("wb", buffering=0) as rest:
         while rest.write(bytes(4096)):
             pass
     (kept,) = transfers(edt)
     assert kept["outcome"] == "complete"
     pruned = edt.run("history", "prune", "--older-than", "0s")
-    assert pruned.code == 1 and "full" in pruned.err and "free space" in pruned.err
+    assert pruned.code == 1 and "free space" in pruned.err

@@ -291,6 +291,7 @@ pub(super) fn explained(what: String, cause: &rusqlite::Error, path: &Path) -> E
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
             (ErrorKind::PermissionDenied, elsewhere().to_owned())
         }
+        Some(ErrorCode::SystemIoFailure) => (ErrorKind::Io, format!("free space there if there is none; else {}", elsewhere())),
         Some(ErrorCode::DiskFull) => (ErrorKind::NoSpace, "free space, or set EDT_HISTORY=off to keep no history".to_owned()),
         _ => (ErrorKind::Io, elsewhere().to_owned()),
     };

@@ -1,4 +1,4 @@
-//! The history where it cannot be written: in a home that is mounted to be read, or among another user's files.
+//! The history where it cannot be written: in a home that is mounted to be read, among another user's files, or on a full disk.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -76,7 +76,9 @@ fn version(connection: &Connection) -> rusqlite::Result<usize> {
 }
 
 fn cannot_open(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly))
+    use ErrorCode::{CannotOpen, DiskFull, ReadOnly, SystemIoFailure};
+    // The third and fourth are those of a full disk.
+    matches!(error.sqlite_error_code(), Some(CannotOpen | ReadOnly | DiskFull | SystemIoFailure))
 }
 
 /// Whether changes are in the log that are not in the database yet.
