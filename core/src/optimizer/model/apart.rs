@@ -159,8 +159,10 @@ fn seen(observation: &Observation) -> PerStage<Seen> {
         bound: if waits { Bound::AtLeast } else { Bound::Exact },
         lack: 0.0,
         time: pace::weight(observation.interval),
+        queued: false,
         cpu_bound: observation.cpu_bound,
         paced: Paced::No,
+        fewer: None,
     };
     let reading = stage(workers.read, busy.read, rate.read, sender == Level::Full && busy.read >= ALWAYS);
     let blocked = receiver == Level::Full || (sender == Level::Empty && busy.network >= ALWAYS);

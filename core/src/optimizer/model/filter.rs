@@ -111,6 +111,11 @@ impl Filter {
         former.fold(self.most(), |most, point| most.max(point.workers))
     }
 
+    /// Whether the last measurement was the second one of all.
+    pub(super) fn is_second(&self) -> bool {
+        self.is_first_state() && self.ran().count() == 2
+    }
+
     /// Whether no change was seen.
     pub(super) fn is_first_state(&self) -> bool {
         self.former.is_empty()

@@ -41,7 +41,7 @@ use fit::Bound;
 use pacing::{Found, Pacing, Sent};
 use seen::{Paced, Seen};
 pub(super) use stage::LOSSY;
-use stage::{Next, Stage};
+use stage::Stage;
 
 /// Bytes that a stream sends in its first round trip [RFC 6928], and the most of an interval that new ones are taken to lack.
 const FIRST_WINDOW: f64 = 14_480.0;
@@ -149,10 +149,6 @@ impl Model {
             return self.apart(observation);
         }
         let next = self.network.decide(&Price::of(policy, policy.limit.network), None);
-        let next = match self.pacing.enough().filter(|_| self.network.rests(next.workers)) {
-            Some(workers) => Next { workers, reason: format!("{}; trying {workers}, for all share one rate", next.reason) },
-            None => next,
-        };
         if (next.workers < ran || self.network.is_costly_look(next.workers)) && is_ending(observation) {
             let reason = format!("{} ({ran} to the end, which is near)", next.reason);
             return self.answer(PerStage::all(ran), policy, reason);
@@ -192,8 +188,10 @@ impl Model {
             // In a look each is sent less than it would be, and slow ones have had another interval.
             lack: if found == Found::Full { 0.0 } else { unfound(observation, self.waited(observation.interval)) },
             time: pace::weight(observation.interval),
+            queued: self.is_queued(observation),
             cpu_bound: observation.cpu_bound,
             paced,
+            fewer: self.pacing.enough(),
         }
     }
 

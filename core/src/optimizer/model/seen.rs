@@ -46,10 +46,14 @@ pub(super) struct Seen {
     pub(super) lack: f64,
     /// What the interval counts for where time has to pass, 0 to 1.
     pub(super) time: f64,
+    /// Whether the round trip time is that of a queue.
+    pub(super) queued: bool,
     /// Whether the processors of this host were what limited.
     pub(super) cpu_bound: bool,
     /// Whether it was paced.
     pub(super) paced: Paced,
+    /// So few of its workers as may carry it all, where all share one rate.
+    pub(super) fewer: Option<u16>,
 }
 
 impl Seen {
@@ -66,8 +70,10 @@ impl Seen {
             bound,
             lack: 0.0,
             time: 1.0,
+            queued: false,
             cpu_bound: false,
             paced: Paced::No,
+            fewer: None,
         }
     }
 

@@ -97,8 +97,11 @@ pub(super) struct Stage {
     /// Whether its workers waited for processors in the last interval, and for how many more seconds there are no more than have run.
     cpu_bound: bool,
     bounded: f64,
-    /// Whether each of its workers was paced.
+    /// Whether its workers, sent as fast as TCP finds right, had a queue before them.
+    queued: bool,
+    /// Whether each of its workers was paced, and so few of them as may carry it all.
     paced: Paced,
+    fewer: Option<u16>,
     /// Whether it was seen beforehand that there is room for those that have joined, which then lose less.
     has_room: bool,
     /// For how many more intervals, of a second or more, there is no second worker, because a look has found no room for it.
@@ -133,7 +136,9 @@ impl Stage {
             time: 1.0,
             cpu_bound: false,
             bounded: 0.0,
+            queued: false,
             paced: Paced::No,
+            fewer: None,
             has_room: false,
             vain: 0.0,
             news: News::Expected,
@@ -174,11 +179,6 @@ impl Stage {
         next > self.ran && (self.ran == 1 || self.is_probing()) && self.losses.joining.is_costly(self.ran, next)
     }
 
-    /// Whether as many workers go on as there were, of which what is to be known of them is known.
-    pub(super) fn rests(&self, next: u16) -> bool {
-        next == self.ran && self.news == News::Expected && self.growing == 0 && self.bounded <= 0.0 && !self.is_probing()
-    }
-
     /// Whether the last interval has shown that the path has changed.
     pub(super) fn has_changed(&self) -> bool {
         self.news == News::Changed
@@ -201,11 +201,11 @@ impl Stage {
         self.achieved = expected.map_or(1.0, |expected| seen.rate / expected.exp());
         // A probe that was overruled has found nothing out, and does not count as one in vain.
         self.probed = self.probe.end().filter(|from| f64::from(self.ran) > SETTLED * f64::from(*from));
-        self.growing = self.growing_since(seen.rate, seen.time);
-        self.lost_then = self.lost;
+        (self.growing, self.lost_then) = (self.growing_since(seen.rate, seen.time), self.lost);
         (self.lost, self.lost_before) = (seen.loss.unwrap_or(0.0), seen.loss_before.unwrap_or(0.0));
-        self.rate_before = self.rate;
-        (self.rate, self.time, self.cpu_bound, self.paced) = (seen.rate, seen.time, seen.cpu_bound, seen.paced);
+        (self.rate_before, self.rate) = (self.rate, seen.rate);
+        (self.time, self.cpu_bound, self.paced) = (seen.time, seen.cpu_bound, seen.paced);
+        (self.fewer, self.queued) = (seen.fewer, seen.queued && seen.paced == Paced::No);
         self.bounded = if seen.cpu_bound { BOUNDED } else { self.bounded - seen.time };
         // From as many that worked as they did now.
         let from = self.probed.map(|from| f64::from(from) * seen.working / seen.ran);
@@ -300,31 +300,13 @@ impl Stage {
             return Next { workers, reason: format!("{} only waited: {} -> {workers}", self.workers, self.ran) };
         }
         let lossy = self.lost > LOSSY;
-        let costly = self.losses.joining.is_costly(self.ran, self.ran.saturating_mul(LOSSY_BOUND));
         let least = if self.growing > 0 { self.ran } else { self.least(enough) };
-        let careful = if self.paced.lasts() { PACED_BOUND } else { CAREFUL_BOUND };
-        let careful = whole((careful * f64::from(self.ran)).ceil());
         let growth = match self.news {
             News::Changed => Growth::Changed,
             News::Returned => Growth::Usual,
             News::Expected | News::Surprise(_) => self.growth,
         };
-        let most = match growth {
-            // As many as have moved more may come back.
-            _ if self.bounded > 0.0 => whole(self.filter.most_ever()).max(self.ran),
-            Growth::Changed if self.news != News::Changed && !self.brought() => self.ran,
-            Growth::Changed => careful,
-            // What those lose that are sent no faster than they get through is for being too many.
-            Growth::Usual if self.paced.lasts() && self.lost > 2.0 * LOSSY => self.ran,
-            // So few more tell whether they share one rate, and lose less than many if they do.
-            Growth::Usual if self.paced == Paced::Untold => careful,
-            Growth::Usual if self.paced == Paced::Told => careful.max(self.few()),
-            Growth::Usual if self.paced == Paced::Crowded => self.ran,
-            Growth::Usual if lossy || self.lost_before > LOSSY || costly => self.ran.saturating_mul(LOSSY_BOUND),
-            // Whether so few are enough, twice as many tell as well as four times as many, and lose less if so.
-            Growth::Usual if self.ran <= LOSSY_BOUND && enough.is_none() => self.ran.saturating_mul(LOSSY_BOUND),
-            Growth::Usual => self.ran.saturating_mul(BOUND),
-        };
+        let most = self.most(growth, enough.is_none());
         let telling = (lossy || self.cpu_bound) && enough.is_none() && self.paced != Paced::Look;
         let wanted = if telling { self.telling(fit, price) } else { self.answer(fit, price, enough) };
         let wanted = if enough.is_none() && wanted >= self.ran && self.was_wrong() {
@@ -349,8 +331,11 @@ impl Stage {
             self.probe.looked_below(self.time);
             return Next { workers: tried, reason: format!("{reason}; trying {tried}, which may do as well") };
         }
-        if self.bounded > 0.0 {
+        if self.bounded > 0.0 || self.growing > 0 {
             return Next { workers, reason };
+        }
+        if let Some(tried) = self.fewer.filter(|_| workers == self.ran && self.news == News::Expected) {
+            return Next { workers: tried, reason: format!("{reason}; trying {tried}, for all share one rate") };
         }
         let measured = Measured { time: self.time, noise: fit.noise, paced: self.paced.lasts() };
         match self.probe.due(self.ran.max(self.before), workers, price, measured) {
@@ -376,14 +361,14 @@ impl Stage {
         }
     }
 
-    /// The answer where some is lost, or workers wait for processors; half of the workers, if nothing but about so many has run yet and so
-    /// many are the answer, or more although much is lost or processors are busy: whether they are too many is not to be told by running as
+    /// The answer where some is lost, or workers wait for processors; half of the workers, if nothing but about so many has run yet and so many are
+    /// the answer, or more although much is lost, a queue has come too, or processors are busy: whether they are too many is not to be told by running as
     /// many again, and more may cost far more than they bring.
     fn telling(&self, fit: &Fit, price: &Price) -> u16 {
         let answer = self.answer(fit, price, None);
         let (answered, ran) = (f64::from(answer), f64::from(self.ran));
         let waits = self.cpu_bound && self.filter.is_first_state();
-        let open = ran < ALIKE * answered && (answered < ALIKE * ran || self.lost > MUCH || waits);
+        let open = ran < ALIKE * answered && (answered < ALIKE * ran || self.lost > MUCH || waits || self.queued);
         if open && self.ran > 1 && self.news == News::Expected && self.filter.is_of_one_setting(ALIKE) {
             self.ran / 2
         } else {

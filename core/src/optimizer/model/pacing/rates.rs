@@ -17,7 +17,9 @@ const SURE: f64 = 1.5;
 pub(super) struct Rates {
     /// The fewest streams that were sent so fast, and the most that carried as much each.
     pub(super) fewest: u16,
-    most: u16,
+    pub(super) most: u16,
+    /// The fewest that it was tried with to send them faster.
+    pub(super) tried: u16,
     /// Whether more of them carried as much each, or fewer no more; the same of many more; whether many more did not.
     pub(super) own: bool,
     pub(super) proven: bool,
@@ -27,7 +29,7 @@ pub(super) struct Rates {
 impl Rates {
     /// Nothing but that so many streams are sent so fast.
     pub(super) fn of(streams: u16) -> Self {
-        Self { fewest: streams, most: streams, ..Self::default() }
+        Self { fewest: streams, most: streams, tried: streams, ..Self::default() }
     }
 
     fn growth(self, sent: &Sent) -> f64 {

@@ -104,6 +104,11 @@ impl Sent {
 
     /// Bytes per second that each stream is worth, which carries more than that by what it loses [Falcon eq. 4, with B = 10].
     pub(super) fn worth(&self) -> f64 {
-        self.each() * (1.0 - self.lost() / (2.0 * MUCH))
+        self.less(self.lost())
+    }
+
+    /// The same where only so much of what it loses counts.
+    pub(super) fn less(&self, lost: f64) -> f64 {
+        self.each() * (1.0 - lost / (2.0 * MUCH))
     }
 }

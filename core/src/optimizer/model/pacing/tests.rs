@@ -3,6 +3,7 @@
 use super::*;
 
 mod alone;
+mod fewer;
 mod look;
 mod trial;
 
@@ -138,107 +139,6 @@ fn streams_that_lose_twice_are_sent_slower_also_where_there_are_more_of_them() {
 }
 
 #[test]
-fn fewer_streams_that_share_a_rate_are_sent_faster() {
-    for all in [4e6, 4.4e6] {
-        let mut path = Path::new(1e9, all);
-        path.send(4, 8);
-        path.send(4, 8);
-        for (streams, next) in [(8, 4), (4, 2), (2, 1)] {
-            path.send(streams, next);
-        }
-        assert!(is_just_below(path.each(), all), "{}", path.each());
-        assert_eq!(path.send(1, 2).0, Found::Usual);
-    }
-}
-
-/// Paced streams that share one rate, which twice as many have shown.
-fn sharing() -> Path {
-    let mut path = Path::new(1e9, 4e6);
-    path.send(4, 8);
-    path.send(4, 8);
-    path.send(8, 4);
-    path.send(4, 5);
-    assert_eq!(path.pacing.enough(), None, "it is not known yet what four lose");
-    path.send(4, 5);
-    path
-}
-
-#[test]
-fn where_all_share_one_rate_half_of_them_are_tried_until_one_carries_it() {
-    let mut path = sharing();
-    for fewer in [2, 1] {
-        assert_eq!(path.pacing.enough(), Some(fewer));
-        path.send(2 * fewer, fewer);
-        path.send(fewer, fewer + 1);
-        path.send(fewer, fewer + 1);
-    }
-    assert_eq!(path.pacing.enough(), None);
-    assert!(is_just_below(path.each(), 4e6), "{}", path.each());
-}
-
-#[test]
-fn half_of_them_are_tried_once_and_judged_when_they_become_no_faster() {
-    let (mut path, mut slow) = (sharing(), sharing());
-    let before = path.each();
-    let carry = |path: &mut Path, streams: u16, each: f64, next: u16| {
-        let (rate, pacing) = (each * f64::from(streams), path.pacing.rate());
-        let found = path.pacing.observe(&Sent { streams, rate, loss: Some(0.0), pacing, time: 1.0, ..Sent::default() });
-        (found, path.pacing.decide(next, false))
-    };
-    for path in [&mut path, &mut slow] {
-        carry(path, 4, before, 2);
-        assert_eq!(carry(path, 2, 1.2 * before, 2), (Found::Usual, None), "they become faster");
-    }
-    assert_eq!(carry(&mut path, 2, 1.2 * before, 3).0, Found::OwnRate);
-    assert!(is_just_below(path.each(), 1.01 * before));
-    // Somebody wants more before that is known.
-    carry(&mut slow, 2, 1.3 * before, 4);
-    assert!(is_just_below(slow.each(), 1.01 * before));
-    for path in [&mut path, &mut slow] {
-        for _ in 0..3 {
-            carry(path, 4, path.each(), 5);
-        }
-        assert_eq!(path.pacing.enough(), None);
-    }
-}
-
-#[test]
-fn what_those_that_left_had_put_into_queues_is_not_held_against_the_others() {
-    let (mut right, mut wrong) = (sharing(), sharing());
-    for (path, lost) in [(&mut right, 0.0), (&mut wrong, 0.1)] {
-        let before = path.each();
-        path.send(4, 2);
-        let carry = |path: &mut Path, loss: f64| {
-            let (rate, pacing) = (2.0 * path.each(), path.pacing.rate());
-            let found = path.pacing.observe(&Sent { streams: 2, rate, loss: Some(loss), pacing, time: 1.0, ..Sent::default() });
-            path.pacing.decide(2, false);
-            found
-        };
-        assert_eq!(carry(path, 0.1), Found::Nothing);
-        assert!(path.each() > 1.9 * before);
-        let found = carry(path, lost);
-        assert_eq!(found, if lost > 0.0 { Found::OwnRate } else { Found::Usual });
-        assert_eq!(path.each() > 1.9 * before, lost == 0.0);
-    }
-}
-
-#[test]
-fn half_of_them_are_not_tried_where_some_is_lost_or_each_may_have_its_own() {
-    let mut path = sharing();
-    path.all = 3.5e6;
-    path.send(4, 5);
-    assert_eq!(path.pacing.enough(), None);
-    let mut path = Path::new(1e6, 5e6);
-    path.send(4, 5);
-    path.send(4, 5);
-    // Rates of their own that just fill the path.
-    for _ in 0..4 {
-        path.send(5, 5);
-    }
-    assert_eq!(path.pacing.enough(), None);
-}
-
-#[test]
 fn where_the_rate_falls_to_half_the_next_trial_begins_there() {
     let mut path = Path::new(1e6, 1e9);
     path.pass(3);
@@ -269,29 +169,6 @@ fn a_few_more_streams_wait_for_a_higher_rate_unless_each_has_its_own() {
     path.send(16, 16);
     path.pass(1);
     assert!(path.pacing.rates.own && path.send(16, 18).1.is_none());
-}
-
-#[test]
-fn fewer_streams_that_never_were_leave_the_rate_as_it_was() {
-    let mut path = Path::new(1e9, 4e6);
-    path.send(4, 8);
-    path.send(4, 8);
-    path.send(8, 3);
-    path.send(5, 4);
-    path.send(4, 2);
-    assert!(is_just_below(path.each(), 2e6), "{}", path.each());
-}
-
-#[test]
-fn fewer_streams_that_carry_no_more_each_go_back_to_the_rate_of_before() {
-    let mut path = Path::new(1e6, 5e6);
-    path.send(5, 5);
-    path.send(5, 4);
-    assert!(path.each() > 1.1e6);
-    path.send(4, 5);
-    assert!(is_just_below(path.each(), 1e6), "{}", path.each());
-    path.send(5, 4);
-    assert!(is_just_below(path.each(), 1e6), "{}", path.each());
 }
 
 #[test]
@@ -388,4 +265,46 @@ fn what_others_decide_holds_and_nothing_is_tried_where_little_is_lost_or_nothing
             assert_eq!((pacing.decide(4, false), pacing.rate()), (None, None));
         }
     }
+}
+
+/// Four streams that somebody else paced.
+fn paced() -> Path {
+    let mut path = Path::new(1e6, 1e9);
+    let sent = Sent { streams: 4, rate: 4e6, loss: Some(0.0), pacing: Some(1_000_000), time: 1.0, ..Sent::default() };
+    path.pacing.observe(&sent);
+    path
+}
+
+#[test]
+fn a_higher_rate_that_fills_a_queue_is_left_again_unless_one_was_there_before() {
+    let raised = |queued: [bool; 2]| {
+        let mut path = paced();
+        let carry = |path: &mut Path, queued: bool| {
+            let pacing = path.pacing.rate();
+            let rate = 4.0 * path.each();
+            path.pacing.observe(&Sent { streams: 4, rate, loss: Some(0.0), pacing, time: 1.0, queued, ..Sent::default() });
+            path.pacing.decide(4, false)
+        };
+        let each = path.each();
+        let tried = (0..60).any(|_| carry(&mut path, queued[0]).is_some());
+        carry(&mut path, queued[1]);
+        tried && path.each() > 1.02 * each
+    };
+    assert_eq!([[false, false], [false, true], [true, true]].map(raised), [true, false, true]);
+}
+
+#[test]
+fn a_higher_rate_that_loses_what_it_brings_is_left_again() {
+    let raised = |lost: [f64; 2]| {
+        let mut path = paced();
+        let each = path.each();
+        let carry = |path: &mut Path, lost: f64| {
+            path.carry(path.each(), lost);
+            path.pacing.decide(4, false)
+        };
+        let tried = (0..60).any(|_| carry(&mut path, lost[0]).is_some());
+        carry(&mut path, lost[1]);
+        tried && path.each() > 1.02 * each
+    };
+    assert_eq!([[0.0, 0.0], [0.0, 0.006], [0.006, 0.006]].map(raised), [true, false, true]);
 }

@@ -41,8 +41,9 @@ impl Pacing {
         let less = self.last.loss.is_some_and(|loss| loss < LEFT * lost);
         let right = less && self.last.each() >= KEPT * rate;
         let early = more > REPEATED && self.is_early();
-        let slower =
-            if right { self.last.lost() > OTHER } else { self.last.lost() > LOSSY && self.last.at_end() < SLOWER * rate };
+        // Also what fills a queue is more than gets through.
+        let much = self.last.lost() > LOSSY || less && self.last.queued;
+        let slower = if right { self.last.lost() > OTHER } else { much && self.last.at_end() < SLOWER * rate };
         let right = right.then_some(rate).or(before);
         if right.is_none() && !slower && (self.fades() || early) {
             self.state = State::Trying { rate, lost, more: more - u8::from(early), right };

@@ -1,7 +1,9 @@
-//! What came of it that there were more workers than before, or fewer.
+//! How far the number of workers grows, and what came of it that there were more than before, or fewer.
 
-use super::{ENOUGH_GAIN, MUCH, SETTLED, Stage};
+use super::{BOUND, CAREFUL_BOUND, ENOUGH_GAIN, Growth, LOSSY, LOSSY_BOUND, MUCH, PACED_BOUND, SETTLED, Stage};
 use crate::optimizer::model::filter::News;
+use crate::optimizer::model::seen::Paced;
+use crate::optimizer::setting::whole;
 
 /// A reduction by which the others get a place to grow into; growth of the rate in a second from which on they are still growing; and for how
 /// many seconds that is waited for, or intervals that are longer.
@@ -48,5 +50,33 @@ impl Stage {
     pub(super) fn was_wrong(&self) -> bool {
         let lossy = self.lost - self.lost_then > MUCH;
         self.before > 0 && lossy && !self.brought() && self.reverted != self.ran && self.news != News::Returned
+    }
+
+    /// The most workers that the next decision may go to, after this growth; `limits` where nothing but this stage limits.
+    pub(super) fn most(&self, growth: Growth, limits: bool) -> u16 {
+        let costly = self.losses.joining.is_costly(self.ran, self.ran.saturating_mul(LOSSY_BOUND));
+        let careful = if self.paced.lasts() { PACED_BOUND } else { CAREFUL_BOUND };
+        let careful = whole((careful * f64::from(self.ran)).ceil());
+        // Where half of them came second, more of the first may come back.
+        let most_tried = if self.filter.is_second() { self.ran.max(self.before) } else { self.ran };
+        let twice = most_tried.saturating_mul(LOSSY_BOUND);
+        match growth {
+            // As many as have moved more may come back.
+            _ if self.bounded > 0.0 => whole(self.filter.most_ever()).max(self.ran),
+            // What those that are left will carry is seen first.
+            _ if self.growing > 0 => self.ran,
+            Growth::Changed if self.news != News::Changed && !self.brought() => self.ran,
+            Growth::Changed => careful,
+            // What those lose that are sent no faster than they get through is for being too many.
+            Growth::Usual if self.paced.lasts() && self.lost > 2.0 * LOSSY => self.ran,
+            // So few more tell whether they share one rate, and lose less than many if they do.
+            Growth::Usual if self.paced == Paced::Untold => careful,
+            Growth::Usual if self.paced == Paced::Told => careful.max(self.few()),
+            Growth::Usual if self.paced == Paced::Crowded => self.ran,
+            Growth::Usual if self.lost.max(self.lost_before) > LOSSY || costly => twice,
+            // Whether so few are enough, twice as many tell as well as four times as many, and lose less if so.
+            Growth::Usual if self.ran <= LOSSY_BOUND && limits => twice,
+            Growth::Usual => self.ran.saturating_mul(BOUND),
+        }
     }
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::optimizer::model::fit::{Company, Point, first_noise};
 
 mod look;
+mod queue;
 
 const PRICE: Price = Price { k: 1.02, loss_weight: 10.0, limit: 50 };
 

@@ -1,0 +1,52 @@
+//! Tests of what a queue says, and streams that are growing into the place of others.
+
+use super::*;
+
+/// What comes after the first interval of four streams.
+fn second(seen: Seen) -> u16 {
+    let mut stage = Stage::new("streams");
+    stage.observe(&seen);
+    stage.decide(&PRICE, None).workers
+}
+
+#[test]
+fn where_some_is_lost_and_there_is_a_queue_half_of_the_streams_tell_whether_they_fill_the_path() {
+    let first = Seen { loss: Some(0.02), ..Seen::of(4.0, 5e7) };
+    assert_eq!(second(first), 8);
+    let queued = Seen { queued: true, ..first };
+    assert_eq!(second(queued), 2);
+    assert!(second(Seen { loss: Some(0.0), ..queued }) >= 8, "it may be that of others");
+    assert_eq!(second(Seen { ran: 1.0, working: 1.0, ..queued }), 2, "there is no half of one");
+    assert!(second(Seen { paced: Paced::Untold, ..queued }) >= 4, "paced streams may have queues of their own");
+}
+
+#[test]
+fn where_half_of_them_bring_half_there_are_more_although_each_has_a_queue() {
+    let mut stage = Stage::new("streams");
+    let mut asked = Vec::new();
+    for ran in [4.0, 2.0, 8.0] {
+        stage.observe(&Seen { queued: true, loss: Some(0.02), ..Seen::of(ran, 1e7 * ran) });
+        asked.push(stage.decide(&PRICE, None).workers);
+    }
+    assert!(asked[0] == 2 && asked[1] == 8 && asked[2] > 8, "{asked:?}");
+}
+
+#[test]
+fn what_streams_that_are_left_will_carry_is_seen_before_others_join_them() {
+    let mut stage = Stage::new("streams");
+    for (ran, rate) in [(4.0, 1e8), (8.0, 1e8), (3.0, 1e8), (2.0, 1e8)] {
+        see(&mut stage, ran, rate);
+    }
+    stage.probe.hasten();
+    let asked = [6e7, 7.5e7, 8.6e7].map(|rate| {
+        see(&mut stage, 1.0, rate);
+        stage.decide(&PRICE, None).workers
+    });
+    assert_eq!(asked, [1, 1, 1]);
+    // They grow no more.
+    let after = [8.6e7; 6].map(|rate| {
+        see(&mut stage, 1.0, rate);
+        stage.decide(&PRICE, None).workers
+    });
+    assert!(after.contains(&2), "{after:?}");
+}
