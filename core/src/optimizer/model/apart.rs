@@ -162,7 +162,7 @@ fn seen(observation: &Observation) -> PerStage<Seen> {
         queued: false,
         cpu_bound: observation.cpu_bound,
         paced: Paced::No,
-        fewer: None,
+        half: None,
     };
     let reading = stage(workers.read, busy.read, rate.read, sender == Level::Full && busy.read >= ALWAYS);
     let blocked = receiver == Level::Full || (sender == Level::Empty && busy.network >= ALWAYS);

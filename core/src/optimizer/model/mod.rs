@@ -191,7 +191,7 @@ impl Model {
             queued: self.is_queued(observation),
             cpu_bound: observation.cpu_bound,
             paced,
-            fewer: self.pacing.enough(),
+            half: self.pacing.enough(),
         }
     }
 

@@ -147,7 +147,10 @@ impl Pacing {
             (State::Trying { .. }, _) => State::Free,
             (State::Looking(look), _) => look.origin(),
             (State::Raising { from, .. } | State::Freeing { from, .. }, _) => State::Paced { rate: from },
-            (State::Paced { .. }, Some(slower)) => State::Paced { rate: slower.rate },
+            (State::Paced { .. }, Some(slower)) => {
+                self.rates.fewest = slower.fewest;
+                State::Paced { rate: slower.rate }
+            }
             (state, _) => state,
         };
         (self.last, self.guessed) = (Sent::default(), false);
@@ -189,23 +192,26 @@ impl Pacing {
         self.rates.learn(&sent, rate);
         let (held, lossy) = (self.is_held_back(rate), sent.lost() > LOSSY);
         let fewer = self.slower.filter(|slower| sent.streams <= slower.fewer);
-        if fewer.is_some() {
-            self.rates.tried = sent.streams;
-            if held && lossy && !self.is_steady() {
-                return Found::Nothing;
-            }
+        if fewer.is_some() && held && lossy && !self.is_steady() {
+            return Found::Nothing;
         }
         // The windows of those that are left may have to grow first.
         let grow = sent.each() > GROWN * self.before.each() && !held && !lossy;
-        if let Some(slower) = fewer.filter(|_| !grow) {
-            self.slower = None;
-            if !held || lossy {
-                self.back(slower);
-                return if self.rates.own { Found::OwnRate } else { Found::Usual };
-            }
-            self.rates.proven = false;
-        } else {
+        let Some(slower) = fewer.filter(|_| !grow) else {
             self.settle(rate);
+            return Found::Usual;
+        };
+        self.rates.tried = sent.streams;
+        if held && !lossy {
+            self.slower = None;
+            (self.rates.own, self.rates.proven) = (false, false);
+        } else if slower.too_few || self.is_far_above(slower, rate) {
+            self.slower = Some(Slower { too_few: true, ..slower });
+            self.settle(rate);
+        } else {
+            (self.state, self.slower) = (State::Paced { rate: slower.rate }, None);
+            (self.rates.own, self.rates.proven) = (true, true);
+            return Found::OwnRate;
         }
         Found::Usual
     }
@@ -255,7 +261,7 @@ impl Pacing {
         // What fills a queue gets through no faster.
         let filled = self.last.queued && !self.before.queued;
         let more = (self.last.lost() - self.before.lost()).max(0.0);
-        let gained = self.last.less(more) > self.part * f64::midpoint(rate, from) && self.last.lost() <= LOSSY && !filled;
+        let gained = self.last.worth_losing(more) > self.part * f64::midpoint(rate, from) && self.last.lost() <= LOSSY && !filled;
         self.quiet = 0.0;
         if gained {
             self.step = if self.gap > 0.0 { STEP.0 } else { (self.step * self.step).min(STEP.1) };
@@ -274,7 +280,11 @@ impl Pacing {
     pub(super) fn decide(&mut self, next: u16, probing: bool) -> Option<&'static str> {
         // So few are not wanted any more.
         if let Some(slower) = self.slower.take_if(|slower| next > slower.fewer) {
-            self.back(slower);
+            let ran = self.last.streams <= slower.fewer;
+            let faster = matches!(self.state, State::Paced { rate } if slower.too_few || self.is_far_above(slower, rate));
+            self.rates.own |= ran && !faster;
+            self.rates.tried = if ran { self.last.streams } else { self.rates.tried };
+            (self.state, self.rates.fewest) = (State::Paced { rate: slower.rate }, slower.fewest);
         }
         if let (State::Paced { .. }, Some(from)) = (self.state, self.alone.take().filter(|_| self.last.streams == 1)) {
             self.state = State::Freeing { from };
@@ -305,7 +315,7 @@ impl Pacing {
         let rests = self.is_steady() && self.quiet > 0.0 && sent.lost() <= LOSSY && self.slower.is_none();
         let fewer = sent.streams.div_ceil(FEWER);
         let all = rate * f64::from(self.rates.fewest) >= CARRIED * sent.rate;
-        (rests && self.rates.shared && !self.rates.own && all && fewer < self.rates.tried).then_some(fewer)
+        (rests && self.rates.shared && !self.rates.own && all && fewer < self.rates.fewest.min(self.rates.tried)).then_some(fewer)
     }
 
     /// Whether nothing was lost for so long that more may get through.
@@ -326,24 +336,17 @@ impl Pacing {
 
     /// Each of fewer streams than have had this rate carries more, unless a rate of its own is what it has.
     fn fewer(&mut self, rate: f64, next: u16) {
-        let before = self.slower.unwrap_or(Slower { rate, fewest: self.rates.fewest, fewer: next });
+        let before = self.slower.unwrap_or(Slower { rate, fewest: self.rates.fewest, fewer: next, too_few: false });
         let shared = rate * f64::from(self.rates.fewest) / f64::from(next.max(1));
-        (self.state, self.slower) = (State::Paced { rate: shared }, Some(Slower { fewer: next, ..before }));
+        (self.state, self.slower) = (State::Paced { rate: shared }, Some(Slower { fewer: next, too_few: false, ..before }));
         // How many carry as much is not known of that rate.
         (self.rates.fewest, self.rates.most) = (next, next);
     }
 
-    /// The rate of before fewer streams were sent faster, which each has of its own unless these carried far more: then they are too few.
-    fn back(&mut self, slower: Slower) {
-        let State::Paced { rate } = self.state else { return };
-        let sent = self.last;
-        let faster = sent.each() > (slower.rate * rate).sqrt() && sent.lost() <= LOSSY;
-        if sent.streams <= slower.fewer && !faster {
-            (self.rates.own, self.rates.proven) = (true, true);
-        } else {
-            self.rates.fewest = slower.fewest;
-        }
-        self.state = State::Paced { rate: slower.rate };
+    /// Whether fewer streams that were to be sent at this rate carried far more than before, and lost nothing: they may be too few, but have no
+    /// rate of their own.
+    fn is_far_above(&self, before: Slower, rate: f64) -> bool {
+        self.last.each() > (before.rate * rate).sqrt() && self.last.lost() <= LOSSY
     }
 
     /// Whether so much is lost that a trial may be worth it. New streams lose much anyway.

@@ -52,8 +52,8 @@ pub(super) struct Seen {
     pub(super) cpu_bound: bool,
     /// Whether it was paced.
     pub(super) paced: Paced,
-    /// So few of its workers as may carry it all, where all share one rate.
-    pub(super) fewer: Option<u16>,
+    /// Half of its workers, where all share one rate and these may carry it all.
+    pub(super) half: Option<u16>,
 }
 
 impl Seen {
@@ -73,7 +73,7 @@ impl Seen {
             queued: false,
             cpu_bound: false,
             paced: Paced::No,
-            fewer: None,
+            half: None,
         }
     }
 

@@ -99,9 +99,9 @@ pub(super) struct Stage {
     bounded: f64,
     /// Whether its workers, sent as fast as TCP finds right, had a queue before them.
     queued: bool,
-    /// Whether each of its workers was paced, and so few of them as may carry it all.
+    /// Whether each of its workers was paced, and half of them if these may carry it all.
     paced: Paced,
-    fewer: Option<u16>,
+    half: Option<u16>,
     /// Whether it was seen beforehand that there is room for those that have joined, which then lose less.
     has_room: bool,
     /// For how many more intervals, of a second or more, there is no second worker, because a look has found no room for it.
@@ -138,7 +138,7 @@ impl Stage {
             bounded: 0.0,
             queued: false,
             paced: Paced::No,
-            fewer: None,
+            half: None,
             has_room: false,
             vain: 0.0,
             news: News::Expected,
@@ -205,7 +205,7 @@ impl Stage {
         (self.lost, self.lost_before) = (seen.loss.unwrap_or(0.0), seen.loss_before.unwrap_or(0.0));
         (self.rate_before, self.rate) = (self.rate, seen.rate);
         (self.time, self.cpu_bound, self.paced) = (seen.time, seen.cpu_bound, seen.paced);
-        (self.fewer, self.queued) = (seen.fewer, seen.queued && seen.paced == Paced::No);
+        (self.half, self.queued) = (seen.half, seen.queued && seen.paced == Paced::No);
         self.bounded = if seen.cpu_bound { BOUNDED } else { self.bounded - seen.time };
         // From as many that worked as they did now.
         let from = self.probed.map(|from| f64::from(from) * seen.working / seen.ran);
@@ -319,7 +319,7 @@ impl Stage {
         // What a look has just told, the next one tells too.
         let workers = if self.vain > 0.0 && !lossy && self.is_costly_look(workers) { self.ran } else { workers };
         // A surprise is measured again first.
-        let goes_on = workers > self.ran || matches!(self.news, News::Surprise(_));
+        let goes_on = workers > self.ran || self.growing > 0 || matches!(self.news, News::Surprise(_));
         self.growth = if growth == Growth::Changed && goes_on { growth } else { Growth::Usual };
         let reason = self.reason(fit, workers);
         if enough.is_some() || matches!(self.news, News::Surprise(_)) {
@@ -334,7 +334,7 @@ impl Stage {
         if self.bounded > 0.0 || self.growing > 0 {
             return Next { workers, reason };
         }
-        if let Some(tried) = self.fewer.filter(|_| workers == self.ran && self.news == News::Expected) {
+        if let Some(tried) = self.half.filter(|_| workers == self.ran && self.news == News::Expected) {
             return Next { workers: tried, reason: format!("{reason}; trying {tried}, for all share one rate") };
         }
         let measured = Measured { time: self.time, noise: fit.noise, paced: self.paced.lasts() };
@@ -368,7 +368,8 @@ impl Stage {
         let answer = self.answer(fit, price, None);
         let (answered, ran) = (f64::from(answer), f64::from(self.ran));
         let waits = self.cpu_bound && self.filter.is_first_state();
-        let open = ran < ALIKE * answered && (answered < ALIKE * ran || self.lost > MUCH || waits || self.queued);
+        let queued = self.queued && self.lost > LOSSY && self.filter.is_first_state();
+        let open = ran < ALIKE * answered && (answered < ALIKE * ran || self.lost > MUCH || waits || queued);
         if open && self.ran > 1 && self.news == News::Expected && self.filter.is_of_one_setting(ALIKE) {
             self.ran / 2
         } else {

@@ -18,7 +18,7 @@ pub(super) struct Rates {
     /// The fewest streams that were sent so fast, and the most that carried as much each.
     pub(super) fewest: u16,
     pub(super) most: u16,
-    /// The fewest that it was tried with to send them faster.
+    /// The fewest of which it is known whether they carry it all.
     pub(super) tried: u16,
     /// Whether more of them carried as much each, or fewer no more; the same of many more; whether many more did not.
     pub(super) own: bool,

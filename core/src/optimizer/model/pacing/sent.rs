@@ -78,12 +78,14 @@ pub(super) struct Look {
     pub(super) again: bool,
 }
 
-/// The rate, and the fewest streams that had it, which come back unless the fewer streams that are sent faster carry more each.
+/// The rate, and the fewest streams that had it, which come back unless the fewer streams that are sent faster carry as much together; and
+/// whether these are known to be too few for that, although each carries far more.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slower {
     pub(super) rate: f64,
     pub(super) fewest: u16,
     pub(super) fewer: u16,
+    pub(super) too_few: bool,
 }
 
 impl Sent {
@@ -104,11 +106,11 @@ impl Sent {
 
     /// Bytes per second that each stream is worth, which carries more than that by what it loses [Falcon eq. 4, with B = 10].
     pub(super) fn worth(&self) -> f64 {
-        self.less(self.lost())
+        self.worth_losing(self.lost())
     }
 
     /// The same where only so much of what it loses counts.
-    pub(super) fn less(&self, lost: f64) -> f64 {
+    pub(super) fn worth_losing(&self, lost: f64) -> f64 {
         self.each() * (1.0 - lost / (2.0 * MUCH))
     }
 }

@@ -42,8 +42,8 @@ impl Pacing {
         let right = less && self.last.each() >= KEPT * rate;
         let early = more > REPEATED && self.is_early();
         // Also what fills a queue is more than gets through.
-        let much = self.last.lost() > LOSSY || less && self.last.queued;
-        let slower = if right { self.last.lost() > OTHER } else { much && self.last.at_end() < SLOWER * rate };
+        let fast = self.last.lost() > LOSSY || less && self.last.queued;
+        let slower = if right { self.last.lost() > OTHER } else { fast && self.last.at_end() < SLOWER * rate };
         let right = right.then_some(rate).or(before);
         if right.is_none() && !slower && (self.fades() || early) {
             self.state = State::Trying { rate, lost, more: more - u8::from(early), right };

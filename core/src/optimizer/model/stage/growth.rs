@@ -52,19 +52,19 @@ impl Stage {
         self.before > 0 && lossy && !self.brought() && self.reverted != self.ran && self.news != News::Returned
     }
 
-    /// The most workers that the next decision may go to, after this growth; `limits` where nothing but this stage limits.
-    pub(super) fn most(&self, growth: Growth, limits: bool) -> u16 {
+    /// The most workers that the next decision may go to, after this growth; `alone` where no neighbour may be what limits.
+    pub(super) fn most(&self, growth: Growth, alone: bool) -> u16 {
         let costly = self.losses.joining.is_costly(self.ran, self.ran.saturating_mul(LOSSY_BOUND));
         let careful = if self.paced.lasts() { PACED_BOUND } else { CAREFUL_BOUND };
         let careful = whole((careful * f64::from(self.ran)).ceil());
-        // Where half of them came second, more of the first may come back.
-        let most_tried = if self.filter.is_second() { self.ran.max(self.before) } else { self.ran };
-        let twice = most_tried.saturating_mul(LOSSY_BOUND);
+        // What fewer than the first tell of them counts as if these had told it.
+        let from = if self.filter.is_second() { self.ran.max(self.before) } else { self.ran };
+        let twice = from.saturating_mul(LOSSY_BOUND).min(self.ran.saturating_mul(BOUND));
         match growth {
-            // As many as have moved more may come back.
-            _ if self.bounded > 0.0 => whole(self.filter.most_ever()).max(self.ran),
             // What those that are left will carry is seen first.
             _ if self.growing > 0 => self.ran,
+            // As many as have moved more may come back.
+            _ if self.bounded > 0.0 => whole(self.filter.most_ever()).max(self.ran),
             Growth::Changed if self.news != News::Changed && !self.brought() => self.ran,
             Growth::Changed => careful,
             // What those lose that are sent no faster than they get through is for being too many.
@@ -75,7 +75,7 @@ impl Stage {
             Growth::Usual if self.paced == Paced::Crowded => self.ran,
             Growth::Usual if self.lost.max(self.lost_before) > LOSSY || costly => twice,
             // Whether so few are enough, twice as many tell as well as four times as many, and lose less if so.
-            Growth::Usual if self.ran <= LOSSY_BOUND && limits => twice,
+            Growth::Usual if self.ran <= LOSSY_BOUND && alone => twice,
             Growth::Usual => self.ran.saturating_mul(BOUND),
         }
     }

@@ -47,9 +47,9 @@ fn half_of_them_are_tried_once_and_judged_when_they_become_no_faster() {
     let before = path.each();
     for path in [&mut path, &mut slow] {
         carry(path, 4, before, 2);
-        assert_eq!(carry(path, 2, 1.2 * before, 2), Found::Usual, "they become faster");
+        assert_eq!(carry(path, 2, 1.2 * before, 2), (Found::Usual, None), "they become faster");
     }
-    assert_eq!(carry(&mut path, 2, 1.2 * before, 3), Found::OwnRate);
+    assert_eq!(carry(&mut path, 2, 1.2 * before, 3).0, Found::OwnRate);
     assert!(is_just_below(path.each(), 1.01 * before));
     // Somebody wants more before that is known.
     carry(&mut slow, 2, 1.3 * before, 4);
@@ -122,11 +122,10 @@ fn fewer_streams_that_carry_no_more_each_go_back_to_the_rate_of_before() {
 }
 
 /// So many streams carry so much each for a second, where `next` are to run then.
-fn carry(path: &mut Path, streams: u16, each: f64, next: u16) -> Found {
+fn carry(path: &mut Path, streams: u16, each: f64, next: u16) -> (Found, Option<&'static str>) {
     let (rate, pacing) = (each * f64::from(streams), path.pacing.rate());
     let found = path.pacing.observe(&Sent { streams, rate, loss: Some(0.0), pacing, time: 1.0, ..Sent::default() });
-    path.pacing.decide(next, false);
-    found
+    (found, path.pacing.decide(next, false))
 }
 
 #[test]
@@ -137,13 +136,17 @@ fn fewer_streams_that_carry_far_more_each_are_too_few_and_have_no_rate_of_their_
         carry(path, 4, before, 2);
         carry(path, 2, 1.6 * before, next);
     }
-    assert_eq!(carry(&mut waited, 2, 1.6 * before, 4), Found::Usual);
+    // They stay as fast as long as no more are wanted.
+    for next in [2, 2, 2, 4] {
+        assert_eq!(carry(&mut waited, 2, 1.6 * before, next).0, Found::Usual);
+        assert_eq!(waited.each() > 1.8 * before, next == 2);
+    }
     for path in [&mut waited, &mut undecided] {
         assert!(is_just_below(path.each(), 1.01 * before) && !path.pacing.rates.own);
         for _ in 0..3 {
-            carry(path, 4, path.each(), 4);
+            carry(path, 4, path.each(), 5);
         }
-        assert_eq!(path.pacing.enough(), None, "it is tried once");
+        assert!(path.pacing.enough().is_none() && path.pacing.slower.is_none() && path.pacing.quiet > 0.0, "it is tried once");
         // Where two are wanted nevertheless, they are sent faster.
         let each = path.each();
         carry(path, 4, each, 2);

@@ -50,3 +50,24 @@ fn what_streams_that_are_left_will_carry_is_seen_before_others_join_them() {
     });
     assert!(after.contains(&2), "{after:?}");
 }
+
+#[test]
+fn half_of_the_streams_that_share_one_rate_come_before_a_look_upwards_and_not_while_they_grow() {
+    let looks = |half: Option<u16>| {
+        let mut stage = probing();
+        stage.probe.end();
+        let reasons: Vec<String> = (0..60)
+            .map(|_| {
+                stage.observe(&Seen { half, ..Seen::of(10.0, 1e8) });
+                stage.decide(&PRICE, None).reason
+            })
+            .filter(|reason| reason.contains("staying at 10"))
+            .collect();
+        ["probing", "trying 5"].map(|look| reasons.iter().any(|reason| reason.contains(look)))
+    };
+    assert_eq!([None, Some(5)].map(looks), [[true, false], [false, true]]);
+    let mut stage = probing();
+    stage.probe.end();
+    stage.observe(&Seen { half: Some(2), ..Seen::of(5.0, 6e7) });
+    assert!(stage.growing > 0 && stage.decide(&PRICE, None).workers == 5);
+}
