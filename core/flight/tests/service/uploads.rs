@@ -140,6 +140,29 @@ fn an_upload_that_is_given_up_leaves_nothing() {
 }
 
 #[test]
+fn an_upload_that_is_begun_anew_takes_nothing_of_an_earlier_one_of_its_key() {
+    let world = World::new();
+    let give_up = |world: &World, upload: &str| {
+        world.action::<Value>(action::ABORT, &UploadBody { upload: upload.to_owned() }).unwrap();
+    };
+    let earlier = begin(&world, "f", 4, Some("k")).upload;
+    give_up(&world, &earlier);
+    let begun = begin(&world, "f", 4, Some("k"));
+    assert!(begun.upload != earlier && begun.ranges.is_empty(), "{begun:?}");
+    let late = || vec![rows([(0, &b"late"[..])])];
+    assert_eq!(refused(world.put(&to(&earlier), late())).0, Code::NotFound);
+    assert_eq!(refused(commit(&world, &earlier, None)).0, Code::NotFound);
+    world.put(&to(&begun.upload), vec![rows([(0, &b"ab"[..])])]).unwrap();
+    give_up(&world, &earlier);
+    let world = world.restarted();
+    give_up(&world, &earlier);
+    assert_eq!(begin(&world, "f", 4, Some("k")), Begun { ranges: vec![[0, 2]], ..begun.clone() });
+    world.put(&to(&begun.upload), vec![rows([(2, &b"cd"[..])])]).unwrap();
+    let digests = commit(&world, &begun.upload, None).unwrap();
+    check(&world, "f", b"abcd", &digests);
+}
+
+#[test]
 fn an_empty_upload_is_an_empty_file() {
     let world = World::new();
     let upload = begin(&world, "f", 0, None).upload;

@@ -163,6 +163,7 @@ fn seen(observation: &Observation) -> PerStage<Seen> {
         cpu_bound: observation.cpu_bound,
         paced: Paced::No,
         half: None,
+        room: None,
     };
     let reading = stage(workers.read, busy.read, rate.read, sender == Level::Full && busy.read >= ALWAYS);
     let blocked = receiver == Level::Full || (sender == Level::Empty && busy.network >= ALWAYS);

@@ -38,7 +38,7 @@ mod tests;
 use apart::{Apart, limiting};
 use choose::Price;
 use fit::Bound;
-use pacing::{Found, Pacing, Sent};
+use pacing::{Found, Pacing, Sent, is_queue};
 use seen::{Paced, Seen};
 pub(super) use stage::LOSSY;
 use stage::Stage;
@@ -49,10 +49,6 @@ const MOST_UNFOUND: f64 = 0.5;
 
 /// The same from which on they are slow to find their rate.
 const SLOW: f64 = 0.45;
-
-/// How many times the shortest round trip time, and how much more, a queue makes of it.
-const QUEUED: f64 = 1.2;
-const JITTER: Duration = Duration::from_millis(2);
 
 /// Intervals in a row in which storage has to limit before it gets workers of its own.
 const STRAINED: u32 = 2;
@@ -120,13 +116,14 @@ impl Model {
     /// One number of workers for all stages: streams that also read and write.
     fn together(&mut self, observation: &Observation) -> Decision {
         let policy = &observation.policy;
-        let rate = utility::arrived(observation);
+        let rate = carried(observation);
         self.trip = observation.rtt.into_iter().chain(self.trip).min();
         let time = pace::weight(observation.interval);
         let ran = observation.applied.concurrency.network;
         let (loss, delivered, pacing) = (observation.loss, observation.delivery_rate, observation.applied.pacing);
         let queued = self.is_queued(observation);
-        let found = self.pacing.observe(&Sent { streams: ran, rate, loss, delivered, pacing, time, queued });
+        let trip = observation.rtt.unwrap_or_default();
+        let found = self.pacing.observe(&Sent { streams: ran, rate, loss, delivered, pacing, time, queued, trip });
         match found {
             Found::Usual | Found::OwnRate | Found::Full => {}
             Found::Calm => self.network.lose_no_more(),
@@ -136,6 +133,9 @@ impl Model {
         self.network.observe(&seen);
         if self.network.has_changed() {
             self.trip = observation.rtt.or(self.trip);
+        }
+        if self.network.has_grown() {
+            self.pacing.has_grown();
         }
         let now = utility::of(observation);
         self.lately = if self.lately == 0.0 { now } else { f64::midpoint(self.lately, now) };
@@ -167,8 +167,7 @@ impl Model {
 
     /// Whether the round trip time is so much longer than it was at least that a queue is why.
     fn is_queued(&self, observation: &Observation) -> bool {
-        let (least, now) = (self.trip.unwrap_or_default(), observation.rtt.unwrap_or_default());
-        now > least.mul_f64(QUEUED) + JITTER
+        is_queue(observation.rtt.unwrap_or_default(), self.trip.unwrap_or_default())
     }
 
     /// What an interval says of the streams, where pacing has found this.
@@ -179,7 +178,7 @@ impl Model {
         Seen {
             ran: workers,
             working: workers,
-            rate: utility::arrived(observation),
+            rate: carried(observation),
             // Streams that were sent too fast lost it, however many they are, and some of it still after they were paced.
             loss: loss.filter(|_| !matches!(found, Found::OwnRate | Found::Calm)),
             loss_before: observation.loss_before,
@@ -192,6 +191,7 @@ impl Model {
             cpu_bound: observation.cpu_bound,
             paced,
             half: self.pacing.enough(),
+            room: self.pacing.room(),
         }
     }
 
@@ -248,6 +248,15 @@ fn is_ending(observation: &Observation) -> bool {
     let left = observation.bytes_left.map_or(f64::INFINITY, |bytes| bytes as f64);
     let pays = observation.cpu_bound || observation.loss.is_some_and(|lost| lost > LOSSY);
     left < ENDING_S * utility::arrived(observation) && !pays
+}
+
+/// Bytes per second that arrived, and no more than the streams were sent: what was lost before may fill a gap only now.
+fn carried(observation: &Observation) -> f64 {
+    let sent = observation
+        .applied
+        .pacing
+        .map_or(f64::INFINITY, |each| each as f64 * f64::from(observation.applied.concurrency.network.max(1)));
+    utility::arrived(observation).min(sent)
 }
 
 /// Streams that ran, averaged over the interval.

@@ -6,10 +6,12 @@
 
 use super::seen::Paced;
 use super::stage::{LOSSY, MUCH};
+use full::Full;
 use rates::{Rates, TELLING};
-pub(super) use sent::{Found, Sent};
+pub(super) use sent::{Found, Sent, is_queue};
 use sent::{Look, Slower, State};
 
+mod full;
 mod look;
 mod rates;
 mod sent;
@@ -77,6 +79,8 @@ pub(super) struct Pacing {
     step: f64,
     /// The part of their pacing that streams carry which are held back by it.
     part: f64,
+    /// What has filled the path, as far as is known.
+    full: Option<Full>,
     /// How often in a row the rate went down because some was lost.
     lowered: u32,
 }
@@ -97,6 +101,7 @@ impl Default for Pacing {
             gap: QUIET.0,
             step: STEP.0,
             part: 1.0,
+            full: None,
             lowered: 0,
         }
     }
@@ -114,11 +119,11 @@ impl Pacing {
         }
     }
 
-    /// Whether the streams of the last interval were paced, and each is known to have a rate of its own.
+    /// Whether the streams of the last interval were paced, and what is known of what each carries.
     pub(super) fn told(&self) -> Paced {
         match self.last.pacing {
             None => Paced::No,
-            Some(_) if self.rates.own && self.last.queued && self.falls_short() => Paced::Crowded,
+            Some(_) if self.last.queued && (self.is_full() || self.rates.own && self.falls_short()) => Paced::Crowded,
             Some(_) if self.rates.own => Paced::Told,
             Some(_) => Paced::Untold,
         }
@@ -165,7 +170,7 @@ impl Pacing {
     /// Nothing is known of a rate but that so many streams have it.
     fn begin_anew(&mut self) {
         self.rates = Rates::of(self.last.streams);
-        (self.guessed, self.slower, self.alone) = (false, None, None);
+        (self.guessed, self.slower, self.alone, self.full) = (false, None, None, None);
     }
 
     /// What was tried was in vain, and is not tried again soon.
@@ -184,7 +189,9 @@ impl Pacing {
     }
 
     fn paced(&mut self, rate: f64) -> Found {
+        self.fill(rate);
         let sent = self.last;
+        self.alone = self.alone.filter(|_| sent.streams == 1);
         if self.guessed && self.rates.tell(&sent) && (sent.lost() > LOSSY || !self.rates.own && !self.rates.each(&sent, rate)) {
             self.guess(rate);
             return Found::Usual;
@@ -286,7 +293,9 @@ impl Pacing {
             self.rates.tried = if ran { self.last.streams } else { self.rates.tried };
             (self.state, self.rates.fewest) = (State::Paced { rate: slower.rate }, slower.fewest);
         }
-        if let (State::Paced { .. }, Some(from)) = (self.state, self.alone.take().filter(|_| self.last.streams == 1)) {
+        // Whether there is room for others is seen first.
+        let settled = next <= 1 && self.last.streams == 1;
+        if let (State::Paced { .. }, Some(from)) = (self.state, self.alone.take_if(|_| settled)) {
             self.state = State::Freeing { from };
             return Some("seeing whether it is worth more if it is not paced");
         }
@@ -320,7 +329,7 @@ impl Pacing {
 
     /// Whether nothing was lost for so long that more may get through.
     fn is_quiet(&self) -> bool {
-        self.quiet >= self.gap && self.last.lost() <= LOSSY
+        self.quiet >= self.gap && self.last.lost() <= LOSSY && !self.would_fill(self.step)
     }
 
     /// Whether there were as many streams in the interval before.

@@ -14,7 +14,7 @@ pub(super) enum Paced {
     Untold,
     /// It did, and that is known.
     Told,
-    /// It did, and that is known, and they carry less than that while a queue grows: the path is full.
+    /// It did, and they carry less than that while there is a queue: the path is full.
     Crowded,
     /// It did, only to see whether there is room for more workers.
     Look,
@@ -54,6 +54,8 @@ pub(super) struct Seen {
     pub(super) paced: Paced,
     /// Half of its workers, where all share one rate and these may carry it all.
     pub(super) half: Option<u16>,
+    /// The most of its workers for which there is room, where a queue has told.
+    pub(super) room: Option<u16>,
 }
 
 impl Seen {
@@ -74,6 +76,7 @@ impl Seen {
             cpu_bound: false,
             paced: Paced::No,
             half: None,
+            room: None,
         }
     }
 

@@ -17,13 +17,13 @@ mod tests;
 /// Most that the number of workers grows by in one decision, as the guard has it; most where so much was lost, or by new ones before they
 /// found their rate, that far more of them cost much; most after a change, which may be the room that one of many others left, until there
 /// are enough; and most where workers are paced, for those that are too many lose what they are sent, unless each is known to have a rate
-/// of its own and they are as few as others begin with: then twice or half as many again, up to so many. Most that it shrinks by, and most
+/// of its own and they are few: then twice or half as many again, up to so many. Most that it shrinks by, and most
 /// that it goes below the fewest that were tried, unless much is lost: too few cost more than too many.
 const BOUND: u16 = 4;
 const LOSSY_BOUND: u16 = 2;
 const CAREFUL_BOUND: f64 = 1.5;
 const PACED_BOUND: f64 = 1.25;
-const FEW: u16 = 8;
+const FEW: u16 = 16;
 const FEWER: u16 = 4;
 const SHRINKING: u16 = 3;
 const UNTRIED: f64 = 2.0;
@@ -99,9 +99,10 @@ pub(super) struct Stage {
     bounded: f64,
     /// Whether its workers, sent as fast as TCP finds right, had a queue before them.
     queued: bool,
-    /// Whether each of its workers was paced, and half of them if these may carry it all.
+    /// Whether each of its workers was paced, half of them if these may carry it all, and the most for which there is room.
     paced: Paced,
     half: Option<u16>,
+    room: Option<u16>,
     /// Whether it was seen beforehand that there is room for those that have joined, which then lose less.
     has_room: bool,
     /// For how many more intervals, of a second or more, there is no second worker, because a look has found no room for it.
@@ -139,6 +140,7 @@ impl Stage {
             queued: false,
             paced: Paced::No,
             half: None,
+            room: None,
             has_room: false,
             vain: 0.0,
             news: News::Expected,
@@ -184,6 +186,11 @@ impl Stage {
         self.news == News::Changed
     }
 
+    /// Whether that is one to more.
+    pub(super) fn has_grown(&self) -> bool {
+        self.has_changed() && self.achieved > 1.0
+    }
+
     /// Whether all of its workers are new.
     pub(super) fn is_new(&self) -> bool {
         self.ran == 0
@@ -205,7 +212,7 @@ impl Stage {
         (self.lost, self.lost_before) = (seen.loss.unwrap_or(0.0), seen.loss_before.unwrap_or(0.0));
         (self.rate_before, self.rate) = (self.rate, seen.rate);
         (self.time, self.cpu_bound, self.paced) = (seen.time, seen.cpu_bound, seen.paced);
-        (self.half, self.queued) = (seen.half, seen.queued && seen.paced == Paced::No);
+        (self.half, self.room, self.queued) = (seen.half, seen.room, seen.queued && seen.paced == Paced::No);
         self.bounded = if seen.cpu_bound { BOUNDED } else { self.bounded - seen.time };
         // From as many that worked as they did now.
         let from = self.probed.map(|from| f64::from(from) * seen.working / seen.ran);
@@ -315,7 +322,7 @@ impl Stage {
         } else {
             wanted
         };
-        let workers = wanted.clamp(least, most.max(least)).clamp(1, price.limit);
+        let workers = wanted.min(self.room.unwrap_or(u16::MAX)).clamp(least, most.max(least)).clamp(1, price.limit);
         // What a look has just told, the next one tells too.
         let workers = if self.vain > 0.0 && !lossy && self.is_costly_look(workers) { self.ran } else { workers };
         // A surprise is measured again first.

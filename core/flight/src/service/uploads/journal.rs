@@ -17,6 +17,9 @@ pub(super) struct Header {
     pub(super) size: u64,
     pub(super) modified_ns: Option<i64>,
     pub(super) mode: Option<u32>,
+    /// Drawn when it was begun; journals from before there were such have none.
+    #[serde(default)]
+    pub(super) nonce: String,
 }
 
 /// A range that was written, and the crc64nvme of its bytes.
@@ -94,7 +97,7 @@ mod tests {
     use super::*;
 
     fn header() -> Header {
-        Header { path: "a/b".to_owned(), size: 100, modified_ns: Some(-5), mode: None }
+        Header { path: "a/b".to_owned(), size: 100, modified_ns: Some(-5), mode: None, nonce: "ab".to_owned() }
     }
 
     fn opened(path: &std::path::Path, new: Option<&Header>) -> (Journal, Option<Header>, Vec<Written>) {
@@ -126,6 +129,16 @@ mod tests {
         std::fs::write(&path, &whole).unwrap();
         let (_, found, there) = opened(&path, None);
         assert_eq!((found, there.as_slice()), (Some(header()), &ranges[..]));
+    }
+
+    #[test]
+    fn a_journal_from_before_there_were_nonces_is_understood() {
+        let text = br#"{"edt-flight-1":{"path":"a/b","size":100,"modified_ns":-5,"mode":null}}"#;
+        let line = [hex64(crc64nvme(text)).as_bytes(), b" ", text, b"\n"].concat();
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal");
+        std::fs::write(&path, line).unwrap();
+        assert_eq!(opened(&path, Some(&header())).1, Some(Header { nonce: String::new(), ..header() }));
     }
 
     #[test]

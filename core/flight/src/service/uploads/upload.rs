@@ -71,6 +71,11 @@ impl Upload {
         self.header.size
     }
 
+    /// What tells it from another of the same name.
+    pub(super) fn nonce(&self) -> &str {
+        &self.header.nonce
+    }
+
     /// What is there, in order: offset and length.
     pub(super) fn written(&self) -> Vec<[u64; 2]> {
         self.state.lock().written.iter().map(|(begin, end)| [begin, end - begin]).collect()

@@ -1,6 +1,12 @@
 //! What was sent, what that says, and at which rate streams are.
 
+use std::time::Duration;
+
 use crate::optimizer::model::stage::MUCH;
+
+/// How many times the round trip time without it, and how much more, a queue makes of it.
+const QUEUED: f64 = 1.2;
+const JITTER: Duration = Duration::from_millis(2);
 
 /// The least part of what streams carried that they may get through at the end.
 const LEAST_AT_END: f64 = 0.7;
@@ -21,6 +27,8 @@ pub(in super::super) struct Sent {
     pub(in super::super) time: f64,
     /// Whether the round trip time is that of a queue.
     pub(in super::super) queued: bool,
+    /// The round trip time; 0 where the system does not tell.
+    pub(in super::super) trip: Duration,
 }
 
 /// What an interval says of the number of streams.
@@ -86,6 +94,11 @@ pub(super) struct Slower {
     pub(super) fewest: u16,
     pub(super) fewer: u16,
     pub(super) too_few: bool,
+}
+
+/// Whether a round trip time is so much longer than another that a queue is why.
+pub(in super::super) fn is_queue(now: Duration, without: Duration) -> bool {
+    now > without.mul_f64(QUEUED) + JITTER
 }
 
 impl Sent {

@@ -1,9 +1,12 @@
 //! Tests of pacing alone: streams that lose what they send beyond what gets through.
 
+use std::time::Duration;
+
 use super::*;
 
 mod alone;
 mod fewer;
+mod full;
 mod look;
 mod trial;
 

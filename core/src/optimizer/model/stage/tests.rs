@@ -325,9 +325,22 @@ fn paced_streams_become_a_quarter_more_or_as_many_as_others_begin_with_once_it_i
         stage.decide(&PRICE, None).workers
     };
     assert_eq!([4, 8].map(|ran| next(ran, Paced::Untold)), [5, 10]);
-    assert_eq!([1, 2, 4, 5, 8].map(|ran| next(ran, Paced::Told)), [2, 4, 6, 8, 10], "in steps that overshoot by little");
+    assert_eq!([1, 2, 4, 5, 8].map(|ran| next(ran, Paced::Told)), [2, 4, 6, 8, 12], "half as many again while they are few");
+    assert_eq!([13, 16].map(|ran| next(ran, Paced::Told)), [17, 20], "in steps that overshoot by little");
     assert_eq!([4, 8].map(|ran| next(ran, Paced::Crowded)), [4, 8], "where the path is full there are no more");
     assert!(next(4, Paced::No) > 10);
+}
+
+#[test]
+fn there_are_no_more_than_a_queue_has_shown_to_have_room_but_for_looks_upwards() {
+    let next = |ran: u16, room: Option<u16>| {
+        let mut stage = Stage::new("streams");
+        for ran in [2, 4, ran] {
+            stage.observe(&Seen { paced: Paced::Told, room, loss: Some(0.0), ..Seen::of(f64::from(ran), 1e6 * f64::from(ran)) });
+        }
+        stage.decide(&PRICE, None).workers
+    };
+    assert_eq!([(6, None), (6, Some(7)), (6, Some(5)), (6, Some(1))].map(|(ran, room)| next(ran, room)), [9, 7, 5, 2]);
 }
 
 #[test]

@@ -59,6 +59,28 @@ fn a_queue_shows_that_paced_streams_have_filled_the_path() {
 }
 
 #[test]
+fn a_path_that_is_full_keeps_as_many_paced_streams_as_it_carries() {
+    let mut model = Model::new(&Setup { streams: 4, ..Setup::of_a_test() });
+    let mut next = model.start(&Policy::new(PolicyName::Fair, 64));
+    let late: Vec<u16> = (0..60)
+        .map(|_| {
+            next = model.decide(&queueing(&next, true)).unwrap();
+            next.concurrency.network
+        })
+        .skip(20)
+        .collect();
+    let usual = late.iter().filter(|streams| (6..=8).contains(*streams)).count();
+    assert!(usual >= 36, "but for looks upwards: {late:?}");
+}
+
+#[test]
+fn no_more_counts_as_carried_than_paced_streams_were_sent() {
+    let decision = |pacing| Decision { pacing, ..Decision::uniform(4, String::new()) };
+    let carried = |pacing| carried(&Observation::of_a_test(decision(pacing), 5e6, 64));
+    assert_eq!([None, Some(1_000_000), Some(2_000_000)].map(carried), [5e6, 4e6, 5e6]);
+}
+
+#[test]
 fn a_queue_is_known_by_a_longer_round_trip_time() {
     let model = Model::new(&Setup { rtt: Some(Duration::from_millis(20)), ..Setup::of_a_test() });
     let queued = |rtt: Option<u64>| {
