@@ -21,6 +21,7 @@ use tonic::Status;
 use super::crowd::Crowd;
 use super::host::{Host, Lease};
 use super::rows::RowWriter;
+use super::writer::give_up;
 use crate::contract::{self, BeginBody, Begun, Command, PutProgress, action};
 
 /// Bytes of one stream that may be on their way without an acknowledgement: the memory that a stream takes, and with the round trip time
@@ -249,6 +250,10 @@ impl Put {
     fn learn(&self) -> Result<()> {
         let what = || self.what.clone();
         let begun: Vec<Begun> = self.host.act(action::BEGIN, &self.begun, &what)?;
+        if let Some(other) = begun.iter().find(|one| Some(&one.upload) != self.command.upload.as_ref()) {
+            give_up(&self.host, &other.upload);
+            return Err(self.error(ErrorKind::Io, "the service has lost the upload").with_hint("run the same command again"));
+        }
         self.shared.state.lock().acknowledged = Ranges::new();
         for one in begun {
             self.shared.acknowledge(one.ranges);

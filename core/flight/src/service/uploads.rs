@@ -30,8 +30,9 @@ const EXPIRY: Duration = Duration::from_hours(1);
 /// The number of the one partial file below the key of an upload.
 const NUMBER: u64 = 0;
 
-/// Hexadecimal digits of the name of an upload.
+/// Hexadecimal digits of the name of an upload, and of its nonce.
 const DIGITS: usize = 40;
+const NONCE: usize = 32;
 
 /// Uploads that are open at once; each takes three of the files that a process may have open.
 const OPEN: usize = 128;
@@ -55,71 +56,87 @@ impl Uploads {
         let name = name(&path, body)?;
         let (modified_ns, mode) = (body.modified_ns, body.mode);
         let header = Header { path: path.to_string(), size: body.size, modified_ns, mode, nonce: nonce()? };
-        let upload = self.opened(root, &name, Some(header))?;
+        let upload = self.opened(root, &name, Wanted::Any(header))?;
         Ok(Begun { ranges: upload.written(), upload: id(&name, upload.nonce()) })
     }
 
     /// The upload that was told to be called so.
     pub(super) fn find(&self, root: &Root, id: &str) -> Result<Arc<Upload>> {
         let (name, nonce) = parts(id)?;
-        let upload = self.opened(root, name, None)?;
-        if upload.nonce() == nonce { Ok(upload) } else { Err(unknown(id)) }
+        self.opened(root, name, Wanted::Begun(nonce))
     }
 
     /// Publishes a complete upload.
     pub(super) fn commit(&self, root: &Root, body: &CommitBody) -> Result<Digests> {
         let expected = body.crc64nvme.as_deref().map(parse_hex64).transpose()?;
+        let (name, nonce) = parts(&body.upload)?;
         let upload = self.find(root, &body.upload)?;
         let digests = upload.publish(root, expected, body)?;
-        self.forget(root, parts(&body.upload)?.0);
+        // Its journal is no longer locked then.
+        upload.fail(upload.ended());
+        if let Err(error) = self.end(root, name, nonce) {
+            tracing::warn!(upload = %name, %error, "could not remove the journal of an upload");
+        }
         Ok(digests)
     }
 
     /// Gives an upload up; one that is not there is no error, and one that was begun anew since stays.
     pub(super) fn abort(&self, root: &Root, id: &str) -> Result<()> {
         let (name, nonce) = parts(id)?;
-        self.end(root, name, Some(nonce))
+        self.end(root, name, nonce)
     }
 
-    /// Ends the upload of a name, if it is the one with this nonce.
-    fn end(&self, root: &Root, name: &str, nonce: Option<&str>) -> Result<()> {
-        let place = self.open.lock().get(name).cloned().unwrap_or_default();
+    /// Ends the upload of this name, if it is the one with this nonce. Who comes meanwhile waits, and begins anew.
+    fn end(&self, root: &Root, name: &str, nonce: &str) -> Result<()> {
+        let place = Arc::clone(self.open.lock().entry(name.to_owned()).or_default());
         let mut slot = place.lock();
-        if let Some(nonce) = nonce {
-            let is_another = match slot.as_ref() {
-                Some(upload) => upload.nonce() != nonce,
-                None => kept(root, name)?.is_some_and(|header| header.nonce != nonce),
-            };
-            if is_another {
-                return Ok(());
-            }
+        let is_it = match slot.as_ref() {
+            Some(upload) => Ok(upload.nonce() == nonce),
+            None => kept(root, name).map(|header| header.is_none_or(|header| header.nonce == nonce)),
+        };
+        let ended = is_it.and_then(|is_it| if is_it { discard(root, name, slot.take()) } else { Ok(()) });
+        if slot.is_none() {
+            self.remove(name, &place);
         }
-        if let Some(upload) = slot.take() {
-            upload.fail(given_up(name));
-        }
-        self.remove(name, &place);
-        root.local.discard(name)
+        ended
     }
 
     /// Ends uploads into which nothing was written for long.
     fn expire(&self, root: &Root) -> Result<()> {
         let Some(before) = SystemTime::now().checked_sub(KEPT).filter(|_| root.writable().is_ok()) else { return Ok(()) };
         for name in root.local.abandoned(UPLOAD, before)? {
+            if !parts(&name).is_ok_and(|(_, nonce)| nonce.is_empty()) {
+                continue;
+            }
+            let place = Arc::clone(self.open.lock().entry(name.clone()).or_default());
+            let mut slot = place.lock();
+            // Somebody writes to it again.
+            if slot.as_ref().is_some_and(|upload| Arc::strong_count(upload) > 1) {
+                continue;
+            }
             tracing::info!(upload = %name, "an upload was abandoned");
-            self.end(root, &name, None)?;
+            if let Err(error) = discard(root, &name, slot.take()) {
+                tracing::warn!(upload = %name, %error, "could not end an abandoned upload");
+            }
+            self.remove(&name, &place);
         }
         Ok(())
     }
 
-    fn opened(&self, root: &Root, name: &str, new: Option<Header>) -> Result<Arc<Upload>> {
+    fn opened(&self, root: &Root, name: &str, wanted: Wanted<'_>) -> Result<Arc<Upload>> {
         let place = self.slot(name)?;
         let mut slot = place.lock();
+        // Who had it before has ended it, and it is no longer the place of that name.
+        if !self.open.lock().get(name).is_some_and(|known| Arc::ptr_eq(known, &place)) {
+            drop(slot);
+            return self.opened(root, name, wanted);
+        }
         if let Some(upload) = slot.as_ref().filter(|upload| !upload.has_failed()) {
-            return Ok(Arc::clone(upload));
+            return if wanted.is(upload.nonce()) { Ok(Arc::clone(upload)) } else { Err(unknown(name)) };
         }
         // One that failed gives its lock back before it is taken up again.
         *slot = None;
-        match open(root, name, new) {
+        match open(root, name, wanted) {
             Ok(upload) => Ok(Arc::clone(slot.insert(Arc::new(upload)))),
             Err(error) => {
                 self.remove(name, &place);
@@ -148,13 +165,6 @@ impl Uploads {
             open.remove(name);
         }
     }
-
-    fn forget(&self, root: &Root, name: &str) {
-        self.open.lock().remove(name);
-        if let Err(error) = root.local.discard(name) {
-            tracing::warn!(upload = %name, %error, "could not remove the journal of an upload");
-        }
-    }
 }
 
 /// Whether nobody uses an upload, or waits for it.
@@ -163,17 +173,41 @@ fn is_idle(slot: &Slot) -> bool {
         && slot.try_lock().is_some_and(|upload| upload.as_ref().is_none_or(|upload| Arc::strong_count(upload) == 1))
 }
 
+/// Which upload of a name is wanted.
+enum Wanted<'a> {
+    /// Whatever is there, or a new one.
+    Any(Header),
+    /// The one that was begun with this nonce.
+    Begun(&'a str),
+}
+
+impl Wanted<'_> {
+    fn is(&self, nonce: &str) -> bool {
+        match self {
+            Self::Any(_) => true,
+            Self::Begun(begun) => *begun == nonce,
+        }
+    }
+}
+
 /// Opens an upload from its journal, or begins it.
-fn open(root: &Root, name: &str, new: Option<Header>) -> Result<Upload> {
+fn open(root: &Root, name: &str, wanted: Wanted<'_>) -> Result<Upload> {
+    let new = match &wanted {
+        Wanted::Any(header) => Some(header),
+        Wanted::Begun(_) => None,
+    };
     let file = root.local.journal(name)?.ok_or_else(|| Error::new(ErrorKind::Unsupported, "the root keeps no journals"))?;
-    let (journal, found, ranges) = Journal::open(file, new.as_ref())?;
+    let (journal, found, ranges) = Journal::open(file, new)?;
     let is_new = found.is_none();
-    let Some(header) = found.or(new) else {
+    let Some(header) = found.or_else(|| new.cloned()) else {
         // Opening made it; there is no such upload.
         drop(journal);
         root.local.discard(name)?;
         return Err(unknown(name));
     };
+    if !wanted.is(&header.nonce) {
+        return Err(unknown(name));
+    }
     let resume = Some(Partial { key: name.to_owned(), number: NUMBER });
     let new = NewFile { size: header.size, resume, ..NewFile::of(RelativePath::from_user(&header.path)?) };
     let writer = match root.written.create(&new) {
@@ -188,6 +222,14 @@ fn open(root: &Root, name: &str, new: Option<Header>) -> Result<Upload> {
         }
     };
     Upload::resume(header, writer, journal, ranges)
+}
+
+/// Ends an upload for all who write to it, and removes what there is of it.
+fn discard(root: &Root, name: &str, upload: Option<Arc<Upload>>) -> Result<()> {
+    if let Some(upload) = upload {
+        upload.fail(given_up(name));
+    }
+    root.local.discard(name)
 }
 
 /// What the journal of an upload that is not open says of it.
@@ -210,7 +252,7 @@ fn name(path: &RelativePath, body: &BeginBody) -> Result<String> {
 
 /// What tells an upload from an earlier one of the same name, for which late rows may still come.
 fn nonce() -> Result<String> {
-    let mut unique = [0; 16];
+    let mut unique = [0; NONCE / 2];
     getrandom::fill(&mut unique)
         .map_err(|cause| Error::new(ErrorKind::Io, "could not draw random bytes from the operating system").with_cause(cause))?;
     Ok(edt::protocol::hex(&unique))
@@ -223,10 +265,11 @@ fn id(name: &str, nonce: &str) -> String {
 
 /// The name and the nonce of an upload. What is no name is refused before it names files.
 fn parts(id: &str) -> Result<(&str, &str)> {
+    let is_hex = |digits: &str| digits.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
     let (name, rest) = id.split_at_checked(UPLOAD.len() + DIGITS).ok_or_else(|| unknown(id))?;
-    let digits = name.strip_prefix(UPLOAD);
-    let right = digits.is_some_and(|digits| digits.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f')));
-    if right { Ok((name, rest.strip_prefix('-').unwrap_or(rest))) } else { Err(unknown(id)) }
+    let nonce = if rest.is_empty() { Some(rest) } else { rest.strip_prefix('-').filter(|nonce| nonce.len() == NONCE) };
+    let is_name = name.strip_prefix(UPLOAD).is_some_and(is_hex);
+    nonce.filter(|nonce| is_name && is_hex(nonce)).map(|nonce| (name, nonce)).ok_or_else(|| unknown(id))
 }
 
 fn unknown(id: &str) -> Error {

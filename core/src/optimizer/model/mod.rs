@@ -38,7 +38,7 @@ mod tests;
 use apart::{Apart, limiting};
 use choose::Price;
 use fit::Bound;
-use pacing::{Found, Pacing, Sent, is_queue};
+use pacing::{Found, Pacing, Sent};
 use seen::{Paced, Seen};
 pub(super) use stage::LOSSY;
 use stage::Stage;
@@ -49,6 +49,10 @@ const MOST_UNFOUND: f64 = 0.5;
 
 /// The same from which on they are slow to find their rate.
 const SLOW: f64 = 0.45;
+
+/// How many times the shortest round trip time, and how much more, a queue makes of it.
+const QUEUED: f64 = 1.2;
+const JITTER: Duration = Duration::from_millis(2);
 
 /// Intervals in a row in which storage has to limit before it gets workers of its own.
 const STRAINED: u32 = 2;
@@ -167,7 +171,8 @@ impl Model {
 
     /// Whether the round trip time is so much longer than it was at least that a queue is why.
     fn is_queued(&self, observation: &Observation) -> bool {
-        is_queue(observation.rtt.unwrap_or_default(), self.trip.unwrap_or_default())
+        let (least, now) = (self.trip.unwrap_or_default(), observation.rtt.unwrap_or_default());
+        now > least.mul_f64(QUEUED) + JITTER
     }
 
     /// What an interval says of the streams, where pacing has found this.
@@ -252,10 +257,8 @@ fn is_ending(observation: &Observation) -> bool {
 
 /// Bytes per second that arrived, and no more than the streams were sent: what was lost before may fill a gap only now.
 fn carried(observation: &Observation) -> f64 {
-    let sent = observation
-        .applied
-        .pacing
-        .map_or(f64::INFINITY, |each| each as f64 * f64::from(observation.applied.concurrency.network.max(1)));
+    let streams = running(observation).max(f64::from(observation.applied.concurrency.network));
+    let sent = observation.applied.pacing.map_or(f64::INFINITY, |each| each as f64 * streams);
     utility::arrived(observation).min(sent)
 }
 

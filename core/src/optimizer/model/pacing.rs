@@ -8,7 +8,7 @@ use super::seen::Paced;
 use super::stage::{LOSSY, MUCH};
 use full::Full;
 use rates::{Rates, TELLING};
-pub(super) use sent::{Found, Sent, is_queue};
+pub(super) use sent::{Found, Sent};
 use sent::{Look, Slower, State};
 
 mod full;
@@ -123,7 +123,7 @@ impl Pacing {
     pub(super) fn told(&self) -> Paced {
         match self.last.pacing {
             None => Paced::No,
-            Some(_) if self.last.queued && (self.is_full() || self.rates.own && self.falls_short()) => Paced::Crowded,
+            Some(_) if self.last.queued && (self.has_filled() || self.rates.own && self.falls_short()) => Paced::Crowded,
             Some(_) if self.rates.own => Paced::Told,
             Some(_) => Paced::Untold,
         }
@@ -190,6 +190,9 @@ impl Pacing {
 
     fn paced(&mut self, rate: f64) -> Found {
         self.fill(rate);
+        if self.would_fill(self.step) {
+            self.step = STEP.0;
+        }
         let sent = self.last;
         self.alone = self.alone.filter(|_| sent.streams == 1);
         if self.guessed && self.rates.tell(&sent) && (sent.lost() > LOSSY || !self.rates.own && !self.rates.each(&sent, rate)) {
@@ -252,6 +255,11 @@ impl Pacing {
 
     fn is_held_back(&self, rate: f64) -> bool {
         self.last.each() >= CARRIED * rate
+    }
+
+    /// Whether as much is sent as filled the path, and it is known whether they share one rate.
+    fn has_filled(&self) -> bool {
+        self.is_full() && (self.rates.own || self.rates.shared)
     }
 
     /// Whether they carry less than the pacing that stays.

@@ -14,7 +14,7 @@ pub(super) enum Paced {
     Untold,
     /// It did, and that is known.
     Told,
-    /// It did, and they carry less than that while there is a queue: the path is full.
+    /// It did, and the path is full: there is a queue, and they carry less than that, or it came with them.
     Crowded,
     /// It did, only to see whether there is room for more workers.
     Look,

@@ -186,9 +186,9 @@ impl Stage {
         self.news == News::Changed
     }
 
-    /// Whether that is one to more.
+    /// Whether it has shown that the path carries more than before.
     pub(super) fn has_grown(&self) -> bool {
-        self.has_changed() && self.achieved > 1.0
+        matches!(self.news, News::Changed | News::Returned) && self.achieved > 1.0
     }
 
     /// Whether all of its workers are new.
@@ -217,6 +217,7 @@ impl Stage {
         // From as many that worked as they did now.
         let from = self.probed.map(|from| f64::from(from) * seen.working / seen.ran);
         self.news = self.filter.observe(seen.measured(self.before, self.lost_then, self.growing > 0), from);
+        self.room = self.room.filter(|_| !self.has_grown());
         let ran = f64::from(self.ran);
         self.probed = self.probed.or(self.pending.take().filter(|from| ran > SETTLED * f64::from(*from)));
         let Some(fit) = self.filter.fit() else { return };
@@ -351,7 +352,7 @@ impl Stage {
         }
     }
 
-    /// Most paced workers with rates of their own after as few as these: as many as others begin with, in steps that overshoot by little.
+    /// Most paced workers with rates of their own after as few as these.
     fn few(&self) -> u16 {
         let half = whole((CAREFUL_BOUND * f64::from(self.ran)).ceil());
         FEW.min(half.max(self.ran.saturating_mul(LOSSY_BOUND).min(FEWER)))

@@ -229,7 +229,7 @@ impl Upload {
         Ok((crc, *blake3.finalize().as_bytes()))
     }
 
-    fn ended(&self) -> Error {
+    pub(super) fn ended(&self) -> Error {
         Error::new(ErrorKind::Cancelled, format!("the upload of `{}` was committed or given up", self.header.path))
     }
 }

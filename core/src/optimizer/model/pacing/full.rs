@@ -50,9 +50,9 @@ impl Pacing {
         let came = sent.streams > before.streams && !before.trip.is_zero() && queue(before.trip);
         if came && sent.each() < LESS * self.part * rate {
             // What came after something that was lost has not arrived yet.
-            let carried = if lossy { f64::midpoint(sent.rate, all * (1.0 - sent.lost())) } else { sent.rate };
-            let before_it = f64::from(before.streams) * rate;
-            self.full = Some(Full { sent: all, carried: carried.max(before_it), filled: carried, trip: before.trip });
+            let filled = if lossy { f64::midpoint(sent.rate, all * (1.0 - sent.lost())) } else { sent.rate };
+            let before_it = self.part * f64::from(before.streams) * rate;
+            self.full = Some(Full { sent: all, carried: filled.max(before_it), filled, trip: before.trip });
             return;
         }
         let Some(full) = &mut self.full else { return };
@@ -60,7 +60,9 @@ impl Pacing {
             return;
         }
         full.carried = full.carried.max(sent.rate);
-        if !queue(full.trip) && sent.rate > f64::midpoint(full.filled, full.sent).min(MORE * full.filled) {
+        // What a path carries that has become longer meanwhile has no queue either.
+        let much = f64::midpoint(full.filled, self.part * full.sent).min(MORE * full.filled);
+        if sent.rate > much && !queue(full.trip) || sent.rate >= LESS * self.part * full.sent {
             self.full = None;
         }
     }
@@ -69,7 +71,8 @@ impl Pacing {
     pub(super) fn would_fill(&self, faster: f64) -> bool {
         let State::Paced { rate } = self.state else { return false };
         let all = f64::from(self.last.streams) * rate;
-        self.full.is_some_and(|full| full.is_reached(self.last.streams, rate) || faster * all > BEYOND * full.carried)
+        let fills = |full: Full| faster * self.part * all > BEYOND * full.carried;
+        self.full.is_some_and(|full| full.is_reached(self.last.streams, rate) || fills(full))
     }
 
     /// Whether as much is sent as filled the path.
@@ -77,11 +80,12 @@ impl Pacing {
         self.would_fill(0.0)
     }
 
-    /// The most streams that the path carries, as far as is known, where each has a rate of its own and carries nearly that.
+    /// The most streams that the path carries, as far as is known, where each has a rate of its own and carries nearly that, or as much is sent
+    /// as filled the path.
     pub(in super::super) fn room(&self) -> Option<u16> {
         let State::Paced { rate } = self.state else { return None };
-        let full = self.full.filter(|_| self.rates.own && self.last.each() > NEARLY * rate)?;
-        Some(whole((BEYOND * full.carried / rate).floor()).max(1))
+        let full = self.full.filter(|_| self.rates.own && (self.is_full() || self.last.each() > NEARLY * rate))?;
+        Some(whole((BEYOND * full.carried / (self.part * rate)).floor()).max(1))
     }
 
     /// The path carries more than before.

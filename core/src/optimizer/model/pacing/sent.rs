@@ -4,10 +4,6 @@ use std::time::Duration;
 
 use crate::optimizer::model::stage::MUCH;
 
-/// How many times the round trip time without it, and how much more, a queue makes of it.
-const QUEUED: f64 = 1.2;
-const JITTER: Duration = Duration::from_millis(2);
-
 /// The least part of what streams carried that they may get through at the end.
 const LEAST_AT_END: f64 = 0.7;
 
@@ -94,11 +90,6 @@ pub(super) struct Slower {
     pub(super) fewest: u16,
     pub(super) fewer: u16,
     pub(super) too_few: bool,
-}
-
-/// Whether a round trip time is so much longer than another that a queue is why.
-pub(in super::super) fn is_queue(now: Duration, without: Duration) -> bool {
-    now > without.mul_f64(QUEUED) + JITTER
 }
 
 impl Sent {

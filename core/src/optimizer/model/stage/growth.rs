@@ -71,9 +71,7 @@ impl Stage {
             Growth::Usual if self.paced.lasts() && self.lost > 2.0 * LOSSY => self.ran,
             // So few more tell whether they share one rate, and lose less than many if they do.
             Growth::Usual if self.paced == Paced::Untold => careful,
-            Growth::Usual if self.paced == Paced::Told => {
-                careful.max(self.few()).min(self.room.unwrap_or(u16::MAX)).max(self.ran)
-            }
+            Growth::Usual if self.paced == Paced::Told => careful.max(self.few()),
             Growth::Usual if self.paced == Paced::Crowded => self.ran,
             Growth::Usual if self.lost.max(self.lost_before) > LOSSY || costly => twice,
             // Whether so few are enough, twice as many tell as well as four times as many, and lose less if so.

@@ -5,10 +5,10 @@ use super::*;
 const QUIET_TRIP: Duration = Duration::from_millis(80);
 const QUEUE: Duration = Duration::from_millis(140);
 
-/// Four and five streams that carry their pacing without a queue, each at a rate of its own.
+/// Four and six streams that carry their pacing without a queue, each at a rate of its own.
 fn told() -> (Pacing, f64) {
     let mut pacing = calm();
-    for streams in [4, 5] {
+    for streams in [4, 6, 5] {
         run(&mut pacing, streams, f64::INFINITY, QUIET_TRIP, 0.0);
     }
     assert_eq!(pacing.told(), Paced::Told);
@@ -43,7 +43,7 @@ fn what_was_lost_and_has_not_arrived_counts_as_carried_by_half_and_those_before_
     let (mut pacing, rate) = told();
     assert_eq!(run(&mut pacing, 7, 5.6 * rate, QUEUE, 0.1), Some(6));
     let (mut pacing, rate) = told();
-    assert_eq!(run(&mut pacing, 8, 3.0 * rate, QUEUE, 0.4), Some(5));
+    assert_eq!(run(&mut pacing, 8, 3.0 * rate, QUEUE, 0.4), Some(5), "also where each carries far less than its pacing");
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn what_is_known_to_fill_the_path_is_forgotten_where_more_is_carried_without_a_q
     for (most, trip, lost, room) in [
         (f64::INFINITY, QUIET_TRIP, 0.0, None),
         (6.3 * rate_of(&full().0), QUIET_TRIP, 0.0, Some(6)),
-        (f64::INFINITY, QUEUE, 0.0, Some(7)),
+        (6.5 * rate_of(&full().0), QUEUE, 0.0, Some(6)),
         (f64::INFINITY, QUIET_TRIP, 0.02, Some(6)),
     ] {
         let (mut pacing, _) = full();
@@ -71,8 +71,25 @@ fn what_is_known_to_fill_the_path_is_forgotten_where_more_is_carried_without_a_q
 }
 
 #[test]
+fn what_streams_carry_that_never_carry_all_of_their_pacing_is_measured_by_what_they_usually_do() {
+    let part = 0.95;
+    let (mut pacing, rate) = told();
+    pacing.part = part;
+    assert_eq!(run(&mut pacing, 7, part * 6.2 * rate, QUEUE, 0.0), Some(6));
+    // Without the others seven carry what they can.
+    assert_eq!(run(&mut pacing, 7, part * 7.0 * rate, QUIET_TRIP, 0.0), None);
+}
+
+#[test]
+fn a_round_trip_that_stays_longer_is_no_queue_where_all_is_carried() {
+    let (mut pacing, rate) = told();
+    assert_eq!(run(&mut pacing, 7, 6.2 * rate, QUEUE, 0.0), Some(6));
+    assert_eq!(run(&mut pacing, 7, f64::INFINITY, QUEUE, 0.0), None);
+}
+
+#[test]
 fn streams_that_would_fill_the_path_are_not_sent_faster() {
-    for (most, faster) in [(6.2, false), (6.9, true)] {
+    for (most, faster) in [(6.0, false), (6.8, true)] {
         let (mut pacing, rate) = told();
         run(&mut pacing, 7, most * rate, QUEUE, 0.0);
         let tried = (0..8).any(|_| {
