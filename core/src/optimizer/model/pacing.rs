@@ -194,7 +194,6 @@ impl Pacing {
             self.step = STEP.0;
         }
         let sent = self.last;
-        self.alone = self.alone.filter(|_| sent.streams == 1);
         if self.guessed && self.rates.tell(&sent) && (sent.lost() > LOSSY || !self.rates.own && !self.rates.each(&sent, rate)) {
             self.guess(rate);
             return Found::Usual;
@@ -301,9 +300,7 @@ impl Pacing {
             self.rates.tried = if ran { self.last.streams } else { self.rates.tried };
             (self.state, self.rates.fewest) = (State::Paced { rate: slower.rate }, slower.fewest);
         }
-        // Whether there is room for others is seen first.
-        let settled = next <= 1 && self.last.streams == 1;
-        if let (State::Paced { .. }, Some(from)) = (self.state, self.alone.take_if(|_| settled)) {
+        if let (State::Paced { .. }, Some(from)) = (self.state, self.alone.take().filter(|_| self.last.streams == 1)) {
             self.state = State::Freeing { from };
             return Some("seeing whether it is worth more if it is not paced");
         }

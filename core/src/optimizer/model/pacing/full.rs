@@ -51,8 +51,8 @@ impl Pacing {
         if came && sent.each() < LESS * self.part * rate {
             // What came after something that was lost has not arrived yet.
             let filled = if lossy { f64::midpoint(sent.rate, all * (1.0 - sent.lost())) } else { sent.rate };
-            let before_it = self.part * f64::from(before.streams) * rate;
-            self.full = Some(Full { sent: all, carried: filled.max(before_it), filled, trip: before.trip });
+            let filled = filled.max(self.part * f64::from(before.streams) * rate);
+            self.full = Some(Full { sent: all, carried: filled, filled, trip: before.trip });
             return;
         }
         let Some(full) = &mut self.full else { return };

@@ -2,23 +2,18 @@
 
 use super::*;
 
-/// Sends one stream for a second, and decides where so many are to follow.
-fn followed(pacing: &mut Pacing, each: f64, lost: f64, next: u16) -> (Found, Option<&'static str>) {
+/// Sends one stream for a second, and decides where two are to follow.
+fn send(pacing: &mut Pacing, each: f64, lost: f64) -> (Found, Option<&'static str>) {
     let found =
         pacing.observe(&Sent { streams: 1, rate: each, loss: Some(lost), pacing: pacing.rate(), time: 1.0, ..Sent::default() });
-    (found, pacing.decide(next, false))
-}
-
-/// The same where two are to follow.
-fn send(pacing: &mut Pacing, each: f64, lost: f64) -> (Found, Option<&'static str>) {
-    followed(pacing, each, lost, 2)
+    (found, pacing.decide(2, false))
 }
 
 /// One that lost a tenth when it began, is paced, and is then sent without that.
 fn freed() -> Pacing {
     let mut pacing = Pacing::default();
     assert!(send(&mut pacing, 0.9e6, 0.1).1.is_some() && pacing.rate() == Some(855_000));
-    assert!(followed(&mut pacing, 0.855e6, 0.0, 1).1.is_some() && pacing.rate().is_none());
+    assert!(send(&mut pacing, 0.855e6, 0.0).1.is_some() && pacing.rate().is_none());
     pacing
 }
 
@@ -45,27 +40,6 @@ fn one_that_still_loses_or_carries_no_more_is_paced_again() {
     let mut pacing = freed();
     pacing.begin_again();
     assert_eq!(pacing.rate(), Some(855_000));
-}
-
-#[test]
-fn whether_there_is_room_for_others_is_seen_before_whether_it_is_worth_more_without_pacing() {
-    for has_room in [false, true] {
-        let mut pacing = Pacing::default();
-        send(&mut pacing, 0.9e6, 0.1);
-        assert_eq!((send(&mut pacing, 0.855e6, 0.0), pacing.rate()), ((Found::Calm, None), Some(855_000)));
-        pacing.look(2, false);
-        let (rate, found) = if has_room { (0.98e6, Found::Room) } else { (0.855e6, Found::Full) };
-        let sent = Sent { streams: 2, rate, loss: Some(0.0), pacing: pacing.rate(), time: 1.0, ..Sent::default() };
-        assert_eq!(pacing.observe(&sent), found);
-        let next = if has_room { 2 } else { 1 };
-        pacing.decide(next, false);
-        if has_room {
-            pacing.observe(&Sent { rate: 1.71e6, pacing: pacing.rate(), ..sent });
-            pacing.decide(1, false);
-        }
-        followed(&mut pacing, 0.855e6, 0.0, 1);
-        assert_eq!(matches!(pacing.state, State::Freeing { .. }), !has_room, "{:?}", pacing.state);
-    }
 }
 
 #[test]
