@@ -136,7 +136,7 @@ impl Uploads {
         }
         // One that failed gives its lock back before it is taken up again.
         *slot = None;
-        match open(root, name, wanted) {
+        match open(root, name, &wanted) {
             Ok(upload) => Ok(Arc::clone(slot.insert(Arc::new(upload)))),
             Err(error) => {
                 self.remove(name, &place);
@@ -191,8 +191,8 @@ impl Wanted<'_> {
 }
 
 /// Opens an upload from its journal, or begins it.
-fn open(root: &Root, name: &str, wanted: Wanted<'_>) -> Result<Upload> {
-    let new = match &wanted {
+fn open(root: &Root, name: &str, wanted: &Wanted<'_>) -> Result<Upload> {
+    let new = match wanted {
         Wanted::Any(header) => Some(header),
         Wanted::Begun(_) => None,
     };
