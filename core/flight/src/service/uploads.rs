@@ -56,14 +56,14 @@ impl Uploads {
         let name = name(&path, body)?;
         let (modified_ns, mode) = (body.modified_ns, body.mode);
         let header = Header { path: path.to_string(), size: body.size, modified_ns, mode, nonce: nonce()? };
-        let upload = self.opened(root, &name, Wanted::Any(header))?;
+        let upload = self.opened(root, &name, &Wanted::Any(header))?;
         Ok(Begun { ranges: upload.written(), upload: id(&name, upload.nonce()) })
     }
 
     /// The upload that was told to be called so.
     pub(super) fn find(&self, root: &Root, id: &str) -> Result<Arc<Upload>> {
         let (name, nonce) = parts(id)?;
-        self.opened(root, name, Wanted::Begun(nonce))
+        self.opened(root, name, &Wanted::Begun(nonce))
     }
 
     /// Publishes a complete upload.
@@ -72,9 +72,12 @@ impl Uploads {
         let (name, nonce) = parts(&body.upload)?;
         let upload = self.find(root, &body.upload)?;
         let digests = upload.publish(root, expected, body)?;
-        // Its journal is no longer locked then.
-        upload.fail(upload.ended());
-        if let Err(error) = self.end(root, name, nonce) {
+        let ended = self.with_slot(name, |slot| {
+            // Its journal is no longer locked then.
+            upload.fail(upload.ended());
+            end(root, name, nonce, slot)
+        });
+        if let Err(error) = ended {
             tracing::warn!(upload = %name, %error, "could not remove the journal of an upload");
         }
         Ok(digests)
@@ -83,70 +86,63 @@ impl Uploads {
     /// Gives an upload up; one that is not there is no error, and one that was begun anew since stays.
     pub(super) fn abort(&self, root: &Root, id: &str) -> Result<()> {
         let (name, nonce) = parts(id)?;
-        self.end(root, name, nonce)
-    }
-
-    /// Ends the upload of this name, if it is the one with this nonce. Who comes meanwhile waits, and begins anew.
-    fn end(&self, root: &Root, name: &str, nonce: &str) -> Result<()> {
-        let place = Arc::clone(self.open.lock().entry(name.to_owned()).or_default());
-        let mut slot = place.lock();
-        let is_it = match slot.as_ref() {
-            Some(upload) => Ok(upload.nonce() == nonce),
-            None => kept(root, name).map(|header| header.is_none_or(|header| header.nonce == nonce)),
-        };
-        let ended = is_it.and_then(|is_it| if is_it { discard(root, name, slot.take()) } else { Ok(()) });
-        if slot.is_none() {
-            self.remove(name, &place);
-        }
-        ended
+        self.with_slot(name, |slot| end(root, name, nonce, slot))
     }
 
     /// Ends uploads into which nothing was written for long.
     fn expire(&self, root: &Root) -> Result<()> {
         let Some(before) = SystemTime::now().checked_sub(KEPT).filter(|_| root.writable().is_ok()) else { return Ok(()) };
-        for name in root.local.abandoned(UPLOAD, before)? {
-            if !parts(&name).is_ok_and(|(_, nonce)| nonce.is_empty()) {
-                continue;
-            }
-            let place = Arc::clone(self.open.lock().entry(name.clone()).or_default());
-            let mut slot = place.lock();
-            // Somebody writes to it again.
-            if slot.as_ref().is_some_and(|upload| Arc::strong_count(upload) > 1) {
-                continue;
-            }
-            tracing::info!(upload = %name, "an upload was abandoned");
-            if let Err(error) = discard(root, &name, slot.take()) {
+        let names = root.local.abandoned(UPLOAD, before)?;
+        for name in names.iter().filter(|name| parts(name).is_ok_and(|(_, nonce)| nonce.is_empty())) {
+            let ended = self.with_slot(name, |slot| {
+                // Somebody writes to it again.
+                if slot.as_ref().is_some_and(|upload| Arc::strong_count(upload) > 1) {
+                    return Ok(());
+                }
+                tracing::info!(upload = %name, "an upload was abandoned");
+                discard(root, name, slot.take())
+            });
+            if let Err(error) = ended {
                 tracing::warn!(upload = %name, %error, "could not end an abandoned upload");
             }
-            self.remove(&name, &place);
         }
         Ok(())
     }
 
-    fn opened(&self, root: &Root, name: &str, wanted: Wanted<'_>) -> Result<Arc<Upload>> {
-        let place = self.slot(name)?;
-        let mut slot = place.lock();
-        // Who had it before has ended it, and it is no longer the place of that name.
-        if !self.open.lock().get(name).is_some_and(|known| Arc::ptr_eq(known, &place)) {
-            drop(slot);
-            return self.opened(root, name, wanted);
-        }
-        if let Some(upload) = slot.as_ref().filter(|upload| !upload.has_failed()) {
-            return if wanted.is(upload.nonce()) { Ok(Arc::clone(upload)) } else { Err(unknown(name)) };
-        }
-        // One that failed gives its lock back before it is taken up again.
-        *slot = None;
-        match open(root, name, &wanted) {
-            Ok(upload) => Ok(Arc::clone(slot.insert(Arc::new(upload)))),
-            Err(error) => {
-                self.remove(name, &place);
-                Err(error)
+    fn opened(&self, root: &Root, name: &str, wanted: &Wanted<'_>) -> Result<Arc<Upload>> {
+        self.make_room(name)?;
+        self.with_slot(name, |slot| {
+            if let Some(upload) = slot.as_ref().filter(|upload| !upload.has_failed()) {
+                return if wanted.is(upload.nonce()) { Ok(Arc::clone(upload)) } else { Err(unknown(name)) };
             }
+            // One that failed gives its lock back before it is taken up again.
+            *slot = None;
+            Ok(Arc::clone(slot.insert(Arc::new(open(root, name, wanted)?))))
+        })
+    }
+
+    /// Does something with the slot of a name while nobody else does. One that is empty afterwards goes.
+    fn with_slot<T>(&self, name: &str, with: impl FnOnce(&mut Option<Arc<Upload>>) -> T) -> T {
+        loop {
+            // Whoever has a slot may ask for the map, and nobody waits for a slot who has that.
+            let place = Arc::clone(self.open.lock().entry(name.to_owned()).or_default());
+            let mut slot = place.lock();
+            let is_known = |open: &HashMap<String, Slot>| open.get(name).is_some_and(|known| Arc::ptr_eq(known, &place));
+            // Who had it before may have emptied it, and another come into its place.
+            if !is_known(&self.open.lock()) {
+                continue;
+            }
+            let done = with(&mut slot);
+            let mut open = self.open.lock();
+            if slot.is_none() && is_known(&open) {
+                open.remove(name);
+            }
+            return done;
         }
     }
 
-    /// The place of an upload. Where there are too many, one to which nobody writes is closed; its journal opens it again.
-    fn slot(&self, name: &str) -> Result<Slot> {
+    /// Where there are too many, one to which nobody writes is closed; its journal opens it again.
+    fn make_room(&self, name: &str) -> Result<()> {
         let mut open = self.open.lock();
         if open.len() >= OPEN && !open.contains_key(name) {
             let idle = open.iter().find(|(_, slot)| is_idle(slot)).map(|(name, _)| name.clone()).ok_or_else(|| {
@@ -155,15 +151,7 @@ impl Uploads {
             })?;
             open.remove(&idle);
         }
-        Ok(Arc::clone(open.entry(name.to_owned()).or_default()))
-    }
-
-    /// Takes a place away, unless another has come into it.
-    fn remove(&self, name: &str, place: &Slot) {
-        let mut open = self.open.lock();
-        if open.get(name).is_some_and(|known| Arc::ptr_eq(known, place)) {
-            open.remove(name);
-        }
+        Ok(())
     }
 }
 
@@ -222,6 +210,15 @@ fn open(root: &Root, name: &str, wanted: &Wanted<'_>) -> Result<Upload> {
         }
     };
     Upload::resume(header, writer, journal, ranges)
+}
+
+/// Ends the upload of this name, if it is the one with this nonce.
+fn end(root: &Root, name: &str, nonce: &str, slot: &mut Option<Arc<Upload>>) -> Result<()> {
+    let is_another = match slot.as_ref() {
+        Some(upload) => upload.nonce() != nonce,
+        None => kept(root, name)?.is_some_and(|header| header.nonce != nonce),
+    };
+    if is_another { Ok(()) } else { discard(root, name, slot.take()) }
 }
 
 /// Ends an upload for all who write to it, and removes what there is of it.

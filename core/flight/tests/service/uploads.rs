@@ -1,5 +1,8 @@
 //! Files that come in pieces, on several streams, and after interruptions.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
 use edt_flight::contract::{
     BeginBody, Begun, Command, CommitBody, Digests, PutProgress, ROW_BYTES, Rule, UploadBody, action, hex64,
 };
@@ -149,12 +152,33 @@ fn an_upload_that_is_given_up_leaves_nothing() {
     assert_eq!(world.names(), Vec::<String>::new());
 }
 
+fn give_up(world: &World, upload: &str) {
+    world.action::<Value>(action::ABORT, &UploadBody { upload: upload.to_owned() }).unwrap();
+}
+
+#[test]
+fn an_upload_that_is_given_up_again_and_again_harms_none_that_follows() {
+    let world = World::new();
+    let earlier = begin(&world, "f", 4, Some("k")).upload;
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            (0..10_000).take_while(|_| !done.load(Ordering::Relaxed)).for_each(|_| give_up(&world, &earlier));
+        });
+        give_up(&world, &earlier);
+        for _ in 0..100 {
+            let upload = begin(&world, "f", 4, Some("k")).upload;
+            world.put(&to(&upload), vec![rows([(0, &b"abcd"[..])])]).unwrap();
+            commit(&world, &upload, None).unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(world.read("f") == b"abcd" && world.names() == ["f"]);
+}
+
 #[test]
 fn an_upload_that_is_begun_anew_takes_nothing_of_an_earlier_one_of_its_key() {
     let world = World::new();
-    let give_up = |world: &World, upload: &str| {
-        world.action::<Value>(action::ABORT, &UploadBody { upload: upload.to_owned() }).unwrap();
-    };
     let earlier = begin(&world, "f", 4, Some("k")).upload;
     give_up(&world, &earlier);
     let begun = begin(&world, "f", 4, Some("k"));
