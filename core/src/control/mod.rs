@@ -16,6 +16,7 @@ use crate::optimizer::{Decision, Listed, Optimizer, Pace, Policy};
 
 mod beginning;
 mod bottleneck;
+mod change;
 mod clock;
 mod interventions;
 #[cfg(test)]
@@ -29,7 +30,9 @@ pub use clock::{Clock, SystemClock};
 pub use bottleneck::Limited;
 pub(crate) use bottleneck::remedy;
 
+use beginning::First;
 use bottleneck::Tally;
+use change::Change;
 use interventions::Interventions;
 use thinned::Thinned;
 use tuner::Tuner;
@@ -138,8 +141,7 @@ pub fn run(plant: &mut dyn Plant, optimizer: Box<dyn Optimizer>, settings: Setti
         shown_at: clock.now(),
         recorded: first,
         unapplied: false,
-        before: u16::MAX,
-        grown: false,
+        change: Change::default(),
         beginning: None,
         held_back: false,
         trip: first_trip,
@@ -164,11 +166,9 @@ struct Controller<'a> {
     recorded: Option<Sample>,
     /// The last decision has not reached the plant yet.
     unapplied: bool,
-    /// The streams of the last decision, and whether some of them are new: those of the first one are what the warm-up waits for.
-    before: u16,
-    grown: bool,
-    /// What was sent when the first bytes arrived, as long as it is looked whether new streams lose much.
-    beginning: Option<Sample>,
+    change: Change,
+    /// As long as it is looked whether new streams lose much.
+    beginning: Option<First>,
     /// The last interval was held back by the rate of the host.
     held_back: bool,
     /// The shortest round trip.
@@ -204,8 +204,8 @@ impl Controller<'_> {
     fn settle(&mut self) -> bool {
         let interval = self.interval();
         self.pause(interval, Until::Settled);
-        let grown = self.grown && !self.unapplied;
-        self.grown &= self.unapplied;
+        let grown = self.change.grown && !self.unapplied;
+        self.change.grown &= self.unapplied;
         self.ramp(if grown { New::Some } else { New::None })
     }
 
@@ -226,7 +226,7 @@ impl Controller<'_> {
                 && sample.arrived.bytes > 0
             {
                 self.saw(sample.clone());
-                self.beginning = Some(sample);
+                self.beginning = Some(First::new(sample, self.clock.now()));
                 return self.ramp(New::First);
             }
         }
@@ -238,8 +238,8 @@ impl Controller<'_> {
         if self.wait(time) {
             return false;
         }
-        let restrained = std::mem::take(&mut self.grown);
-        self.plant.finished() || restrained && self.ramp(New::Some)
+        let restrained = std::mem::take(&mut self.change.grown);
+        self.plant.finished() || restrained && self.ramp(New::First)
     }
 
     /// Waits, showing progress meanwhile; true if what it waits for came before the time was over.
@@ -315,8 +315,7 @@ impl Controller<'_> {
 
     fn apply(&mut self) {
         let decision = self.pass_on();
-        let streams = decision.concurrency.network;
-        self.grown |= streams > std::mem::replace(&mut self.before, streams);
+        self.change.follow(&decision);
         let tuned = Tuned { elapsed_s: self.clock.now().as_secs_f64(), decision };
         self.settings.recorder.decision(&tuned, self.tuner.error.as_ref().map(Error::kind));
         self.settings.events.send(Event::Tuned(tuned.clone()));
@@ -360,7 +359,8 @@ impl Controller<'_> {
     }
 
     fn interval(&self) -> Duration {
-        self.settings.interval.unwrap_or_else(|| self.settings.pace.interval(self.trip.unwrap_or_default()))
+        let usual = || self.settings.pace.interval(self.trip.unwrap_or_default(), self.change.more);
+        self.settings.interval.unwrap_or_else(usual)
     }
 
     /// Keeps a sample for the display, and the shortest round trip: with full queues it is a multiple of what the path has by itself.

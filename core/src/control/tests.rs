@@ -40,6 +40,8 @@ struct SimulatedPlant {
     pacing: Option<u64>,
     lost: f64,
     rtt: Duration,
+    /// From when on a queue makes half as much again of it.
+    queued: Option<Duration>,
     /// Another transfer of the host, and when it ends.
     neighbour: Option<(Member, Duration)>,
     /// Whose rate its streams keep to, and what that does to them.
@@ -67,6 +69,7 @@ impl SimulatedPlant {
             pacing: None,
             lost: 0.0,
             rtt: Duration::from_millis(40),
+            queued: None,
             neighbour: None,
             member: Member::default(),
             host_rate: None,
@@ -119,7 +122,8 @@ impl Plant for SimulatedPlant {
         let (bytes, lost) = (self.bytes as u64, self.lost as u64);
         let stage =
             StageSample { at: self.now, bytes, busy: self.worker_time, workers_time: self.worker_time, workers: self.streams };
-        let rtt_us = u64::try_from(self.rtt.as_micros()).unwrap();
+        let queued = self.pacing.is_none() && self.queued.is_some_and(|from| self.now > from);
+        let rtt_us = u64::try_from(self.rtt.mul_f64(if queued { 1.5 } else { 1.0 }).as_micros()).unwrap();
         Ok(Sample {
             stages: PerStage::all(stage),
             arrived: stage,

@@ -61,9 +61,12 @@ impl Tuner {
         match catch_unwind(AssertUnwindSafe(|| optimizer.restrain(beginning))) {
             Ok(None) => false,
             Ok(pacing) => {
-                let lost = 100.0 * beginning.loss;
-                self.decided.reason =
-                    format!("{lost:.0} % of what new streams send is lost: each sent as fast as it gets through");
+                let why = if beginning.loss > 0.0 {
+                    format!("{:.0} % of what new streams send is lost", 100.0 * beginning.loss)
+                } else {
+                    "what new streams send fills a queue".to_owned()
+                };
+                self.decided.reason = format!("{why}: each sent as fast as it gets through");
                 self.last.reason.clone_from(&self.decided.reason);
                 (self.decided.pacing, self.last.pacing) = (pacing, pacing);
                 true

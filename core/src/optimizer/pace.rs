@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-/// Round trips of the default interval at each pace, as the path has them where nothing waits in its queues, and the shortest; the longest.
+/// Round trips of the default interval at each pace, as the path has them where nothing waits in its queues, and the shortest; those of the quick
+/// pace where paced streams are sent more than before, which get through or do not; the longest.
 const USUAL: (u32, Duration) = (10, Duration::from_secs(1));
 const QUICK: (u32, Duration) = (8, Duration::from_millis(500));
+const MORE: (u32, Duration) = (4, Duration::from_millis(500));
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Round trips that streams get to find their window before an interval begins: after each decision, and besides after the first bytes.
+/// Round trips that streams get to find their window before an interval begins: after each decision, and besides after the first bytes, or where
+/// they were restrained.
 const RAMP_TRIPS: (u32, u32) = (2, 5);
 
 /// Longest time for either.
@@ -36,10 +39,11 @@ impl Pace {
         }
     }
 
-    /// Time between two decisions over a path of this round trip time.
-    pub(crate) fn interval(self, rtt: Duration) -> Duration {
+    /// Time between two decisions over a path of this round trip time, where paced streams are sent more than before, or not.
+    pub(crate) fn interval(self, rtt: Duration, more: bool) -> Duration {
         let (trips, shortest) = match self {
             Self::Usual => USUAL,
+            Self::Quick if more => MORE,
             Self::Quick => QUICK,
         };
         (trips * rtt).clamp(shortest, LONGEST)
@@ -70,7 +74,7 @@ pub(crate) enum New {
     None,
     /// Those that the last decision added.
     Some,
-    /// All of them, and the first bytes have just arrived.
+    /// All of them, and the first bytes have just arrived; or they were restrained when they had.
     First,
 }
 
@@ -87,17 +91,17 @@ mod tests {
     fn long_paths_have_longer_intervals_and_ramps_within_bounds() {
         let of = |pace: Pace, rtt_ms| {
             let rtt = Duration::from_millis(rtt_ms);
-            let interval = pace.interval(rtt);
+            let interval = pace.interval(rtt, false);
             let ramp = |new| pace.ramp(rtt, new, interval);
-            [interval, ramp(New::None), ramp(New::Some), ramp(New::First)].map(|time| time.as_millis())
+            [interval, pace.interval(rtt, true), ramp(New::None), ramp(New::Some), ramp(New::First)].map(|time| time.as_millis())
         };
-        assert_eq!(of(Pace::Usual, 0), [1000, 0, 0, 0]);
-        assert_eq!(of(Pace::Usual, 20), [1000, 40, 40, 100]);
-        assert_eq!(of(Pace::Usual, 200), [2000, 400, 400, 1000]);
-        assert_eq!(of(Pace::Usual, 800), [5000, 1000, 1000, 1000]);
-        assert_eq!(of(Pace::Quick, 0), [500, 0, 400, 400]);
-        assert_eq!(of(Pace::Quick, 100), [800, 200, 400, 500]);
-        assert_eq!(of(Pace::Quick, 900), [5000, 1000, 1000, 1000]);
+        assert_eq!(of(Pace::Usual, 0), [1000, 1000, 0, 0, 0]);
+        assert_eq!(of(Pace::Usual, 20), [1000, 1000, 40, 40, 100]);
+        assert_eq!(of(Pace::Usual, 200), [2000, 2000, 400, 400, 1000]);
+        assert_eq!(of(Pace::Usual, 800), [5000, 5000, 1000, 1000, 1000]);
+        assert_eq!(of(Pace::Quick, 0), [500, 500, 0, 400, 400]);
+        assert_eq!(of(Pace::Quick, 100), [800, 500, 200, 400, 500]);
+        assert_eq!(of(Pace::Quick, 900), [5000, 3600, 1000, 1000, 1000]);
     }
 
     #[test]

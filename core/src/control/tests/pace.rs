@@ -43,24 +43,24 @@ fn what_new_streams_lose_before_an_interval_is_told_beside_it() {
     assert_eq!(lost, [true, false, true, false, false].map(|before| (Some(0.0), before)));
 }
 
-/// Restrains new streams to what they get through, and keeps what it was told of them.
-struct Restraining(Box<Scripted>, Arc<Mutex<Vec<Beginning>>>);
+/// Restrains so many new streams to what they get through, and keeps what it was told of them.
+struct Restraining(u16, Box<Scripted>, Arc<Mutex<Vec<Beginning>>>);
 
 impl Optimizer for Restraining {
     fn name(&self) -> &'static str {
         "restraining"
     }
 
-    fn start(&mut self, policy: &Policy) -> Decision {
-        self.0.start(policy)
+    fn start(&mut self, _: &Policy) -> Decision {
+        Decision::uniform(self.0, "start")
     }
 
     fn decide(&mut self, observation: &Observation) -> Result<Decision> {
-        self.0.decide(observation)
+        self.1.decide(observation)
     }
 
     fn restrain(&mut self, beginning: &Beginning) -> Option<u64> {
-        self.1.lock().push(*beginning);
+        self.2.lock().push(*beginning);
         Some(7_000_000)
     }
 }
@@ -74,7 +74,7 @@ fn new_streams_that_lose_much_are_restrained_before_the_first_interval_ends() {
         plant.loses = Some(Duration::from_millis(from_ms));
         let (scripted, seen) = Scripted::new(&[2; 20], refuse);
         let told = Arc::default();
-        let optimizer = Guard::new(Box::new(Restraining(scripted, Arc::clone(&told))));
+        let optimizer = Guard::new(Box::new(Restraining(2, scripted, Arc::clone(&told))));
         let outcome = run(&mut plant, Box::new(optimizer), settings(), &*clock);
         let (told, seen) = (told.lock(), seen.lock());
         assert_eq!(told.len(), usize::from(restrained), "{from_ms}");
@@ -91,4 +91,42 @@ fn new_streams_that_lose_much_are_restrained_before_the_first_interval_ends() {
             assert!(reason.contains("of what new streams send is lost"), "{reason}");
         }
     }
+}
+
+#[test]
+fn one_stream_that_fills_a_queue_is_restrained_before_it_loses() {
+    let trip = Some(Duration::from_millis(40));
+    // Several may do so to one another, and where the round trip is not known, or too short to watch, a queue is not either.
+    for (streams, queued, rtt, restrained) in
+        [(1, true, trip, true), (1, false, trip, false), (2, true, trip, false), (1, true, Some(Duration::from_millis(4)), false)]
+    {
+        let clock = Arc::new(ManualClock::new());
+        let mut plant = SimulatedPlant::new(&clock, 20);
+        plant.queued = queued.then_some(Duration::from_millis(250));
+        plant.rtt = rtt.unwrap();
+        let (scripted, seen) = Scripted::new(&[1; 20], refuse);
+        let told = Arc::default();
+        let optimizer = Restraining(streams, scripted, Arc::clone(&told));
+        let outcome = run(&mut plant, Box::new(optimizer), Settings { rtt, pace: Pace::Quick, ..settings() }, &*clock);
+        let told = told.lock();
+        assert_eq!(told.len(), usize::from(restrained), "{streams} {queued} {rtt:?}");
+        if let Some(beginning) = told.first() {
+            assert!(beginning.loss <= 0.0 && (beginning.rate - STREAM).abs() < 1.0, "{beginning:?}");
+            let decision = &outcome.decisions[1];
+            assert!(decision.decision.reason.contains("fills a queue") && decision.elapsed_s < 0.4, "{decision:?}");
+            assert_eq!(seen.lock()[0].applied.pacing, Some(7_000_000));
+        }
+    }
+}
+
+#[test]
+fn over_long_paths_it_is_soon_seen_whether_more_of_paced_streams_gets_through() {
+    let clock = Arc::new(ManualClock::new());
+    let mut plant = SimulatedPlant::new(&clock, 60);
+    plant.rtt = Duration::from_millis(200);
+    // The first ones are not paced, and of the others it is seen how many there are.
+    let (optimizer, seen) = Scripted::new(&[2, 4, 4, 3, 5], refuse);
+    run(&mut plant, optimizer, Settings { pace: Pace::Quick, ..settings() }, &*clock);
+    let intervals: Vec<u128> = seen.lock().iter().map(|observation| observation.interval.as_millis()).collect();
+    assert_eq!(intervals, [1600, 1600, 800, 1600, 1600, 800]);
 }

@@ -15,6 +15,9 @@ const COSTLY: f64 = 0.05;
 /// The lost share that is that of a limit which holds a stream to its rate, and not only of how it begins.
 pub(super) const POLICED: f64 = 0.5;
 
+/// What those would have lost at least that were restrained.
+const RESTRAINED: f64 = 0.1;
+
 /// What an interval adds to what is usually lost.
 const USUAL: f64 = 0.25;
 
@@ -49,7 +52,7 @@ impl Joining {
 
     /// Takes the share that the first lost until they were restrained.
     pub(super) fn restrained(&mut self, lost: f64) {
-        self.restrained = Some(lost);
+        self.restrained = Some(lost.max(RESTRAINED));
     }
 
     /// Takes what was lost where there were more workers than `before`, which may be none.
@@ -143,6 +146,10 @@ mod tests {
         joining.restrained(0.6);
         joining.joined(0, 1, Lost { before: 0.5, within: 0.1, time: 1.0 });
         assert!(!joining.is_costly(1, 2));
+        // Of one that was restrained before it lost anything too.
+        joining.restrained(0.0);
+        joining.joined(0, 1, Lost { before: 0.0, within: 0.0, time: 1.0 });
+        assert!(joining.is_costly(1, 2));
         // Those of another connection are others.
         joining.joined(0, 1, Lost { before: 0.02, within: 0.0, time: 1.0 });
         assert!(!joining.is_costly(1, 2));

@@ -127,7 +127,8 @@ impl Model {
         let (loss, delivered, pacing) = (observation.loss, observation.delivery_rate, observation.applied.pacing);
         let queued = self.is_queued(observation);
         let trip = observation.rtt.unwrap_or_default();
-        let found = self.pacing.observe(&Sent { streams: ran, rate, loss, delivered, pacing, time, queued, trip });
+        let lack = unfound(observation, self.waited(observation.interval));
+        let found = self.pacing.observe(&Sent { streams: ran, rate, loss, delivered, pacing, time, queued, trip, lack });
         match found {
             Found::Usual | Found::OwnRate | Found::Full => {}
             Found::Calm => self.network.lose_no_more(),

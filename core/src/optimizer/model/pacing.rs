@@ -300,7 +300,9 @@ impl Pacing {
             self.rates.tried = if ran { self.last.streams } else { self.rates.tried };
             (self.state, self.rates.fewest) = (State::Paced { rate: slower.rate }, slower.fewest);
         }
-        if let (State::Paced { .. }, Some(from)) = (self.state, self.alone.take().filter(|_| self.last.streams == 1)) {
+        // Whether there is room for another comes first.
+        if let (State::Paced { .. }, Some(from), 1, 1) = (self.state, self.alone, next, self.last.streams) {
+            self.alone = None;
             self.state = State::Freeing { from };
             return Some("seeing whether it is worth more if it is not paced");
         }

@@ -151,10 +151,15 @@ impl Probe {
         if self.quiet < self.gap || tried <= next || !pays {
             return None;
         }
-        let [paid, less] = [next, tried].map(|workers| price.k.powf(-f64::from(workers)));
-        self.stake = Some(Stake { paid, more: paid - less, loss_weight: price.loss_weight });
+        self.stake(next, tried, price);
         (self.quiet, self.from) = (0.0, Some(next));
         Some(tried)
+    }
+
+    /// Takes note of what is at stake where so many more workers are tried.
+    pub(super) fn stake(&mut self, next: u16, tried: u16, price: &Price) {
+        let [paid, less] = [next, tried].map(|workers| price.k.powf(-f64::from(workers)));
+        self.stake = Some(Stake { paid, more: paid - less, loss_weight: price.loss_weight });
     }
 }
 

@@ -257,6 +257,7 @@ impl Stage {
             }
             (News::Surprise(Side::More), Some(_)) if seen.paced != Paced::Look => self.pending = self.probed.take(),
             (_, Some(_)) => self.probe.failed(fit.noise, cost),
+            _ if seen.paced == Paced::Look => self.probe.failed(fit.noise, cost),
             _ => {}
         }
         self.vain -= seen.time;
@@ -326,6 +327,9 @@ impl Stage {
         let workers = wanted.min(self.room.unwrap_or(u16::MAX)).clamp(least, most.max(least)).clamp(1, price.limit);
         // What a look has just told, the next one tells too.
         let workers = if self.vain > 0.0 && !lossy && self.is_costly_look(workers) { self.ran } else { workers };
+        if self.is_costly_look(workers) {
+            self.probe.stake(self.ran, workers, price);
+        }
         // A surprise is measured again first.
         let goes_on = workers > self.ran || self.growing > 0 || matches!(self.news, News::Surprise(_));
         self.growth = if growth == Growth::Changed && goes_on { growth } else { Growth::Usual };

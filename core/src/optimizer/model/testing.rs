@@ -76,10 +76,10 @@ impl Path {
     /// the interval begins, and what is sent in the others is worth one.
     fn lost_by_new(&self, first: bool) -> f64 {
         let rtt_s = self.rtt.as_secs_f64();
-        let ramp = |new| Pace::Quick.ramp(self.rtt, new, self.pace.interval(self.rtt));
+        let ramp = |new| Pace::Quick.ramp(self.rtt, new, self.pace.interval(self.rtt, false));
         let waited = if first { ramp(New::None) + ramp(New::First) } else { ramp(New::Some) };
         let found_s = ((self.stream * rtt_s / 14_480.0).log2() - 1.0) * rtt_s;
-        (found_s - waited.as_secs_f64()).max(0.0) / self.pace.interval(self.rtt).as_secs_f64()
+        (found_s - waited.as_secs_f64()).max(0.0) / self.pace.interval(self.rtt, false).as_secs_f64()
     }
 
     /// The highest utility of a constant number of streams in an interval.
@@ -172,7 +172,7 @@ impl Transfer {
         let measured = rate * wild * (path.noise * self.random.normal() - path.noise * path.noise / 2.0).exp();
         let observation = Observation {
             elapsed: Duration::from_secs(u64::from(interval) + 1),
-            interval: path.pace.interval(path.rtt),
+            interval: path.pace.interval(path.rtt, false),
             rtt: Some(path.rtt).filter(|rtt| !rtt.is_zero()),
             loss: Some(loss),
             policy: self.policy,

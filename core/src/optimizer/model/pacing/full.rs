@@ -32,6 +32,8 @@ pub(super) struct Full {
     carried: f64,
     /// The round trip time without the queue that came with them.
     trip: Duration,
+    /// Whether streams that were new may have carried less than they do.
+    new: bool,
 }
 
 impl Full {
@@ -48,14 +50,20 @@ impl Pacing {
         let (lossy, all) = (sent.lost() > LOSSY, f64::from(sent.streams) * rate);
         let queue = |without: Duration| sent.trip > without.mul_f64(LONGER) + JITTER;
         let came = sent.streams > before.streams && !before.trip.is_zero() && queue(before.trip);
+        // What came after something that was lost has not arrived yet.
+        let whole = |carried: f64| if lossy { f64::midpoint(carried, all * (1.0 - sent.lost())) } else { carried };
         if came && sent.each() < LESS * self.part * rate {
-            // What came after something that was lost has not arrived yet.
-            let filled = if lossy { f64::midpoint(sent.rate, all * (1.0 - sent.lost())) } else { sent.rate };
-            let filled = filled.max(self.part * f64::from(before.streams) * rate);
-            self.full = Some(Full { sent: all, carried: filled, filled, trip: before.trip });
+            let lacked = sent.lack * (1.0 - f64::from(before.streams) / f64::from(sent.streams));
+            let filled = whole((sent.rate / (1.0 - lacked)).min(all)).max(self.part * f64::from(before.streams) * rate);
+            self.full = Some(Full { sent: all, carried: filled, filled, trip: before.trip, new: lacked > 0.0 });
             return;
         }
         let Some(full) = &mut self.full else { return };
+        if std::mem::take(&mut full.new) && sent.streams == before.streams && queue(full.trip) {
+            full.filled = whole(sent.rate).min(full.filled);
+            full.carried = full.filled;
+            return;
+        }
         if lossy || before.lost() > LOSSY {
             return;
         }

@@ -25,6 +25,8 @@ pub(in super::super) struct Sent {
     pub(in super::super) queued: bool,
     /// The round trip time; 0 where the system does not tell.
     pub(in super::super) trip: Duration,
+    /// The part of the interval that new streams may have spent below their rate, 0 to 1.
+    pub(in super::super) lack: f64,
 }
 
 /// What an interval says of the number of streams.

@@ -35,6 +35,22 @@ fn where_streams_that_join_lose_much_it_is_seen_first_whether_there_is_room() {
     }
 }
 
+#[test]
+fn looks_in_vain_that_cost_much_come_ever_less_often() {
+    let mut model = Model::new(&Setup { streams: 1, ..Setup::of_a_test() });
+    let mut next = model.start(&Policy::new(PolicyName::Fair, 64));
+    let mut looks = Vec::new();
+    for interval in 0..120 {
+        if next.concurrency.network > 1 {
+            looks.push(interval);
+        }
+        let (rate, lost) = lossy_together(&next, 60e6, interval == 0);
+        next = model.decide(&Observation { loss: Some(lost), ..Observation::of_a_test(next, rate, 64) }).unwrap();
+    }
+    let waits: Vec<i32> = looks.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(looks.len() >= 2 && waits.iter().skip(1).all(|wait| *wait >= 12), "{looks:?}");
+}
+
 /// Streams that each get 10 MB/s of 68 MB/s, and a queue that takes what is too much for a while.
 fn queueing(applied: &Decision, told: bool) -> Observation {
     let each = applied.pacing.map_or(10e6, |rate| (rate as f64).min(10e6));

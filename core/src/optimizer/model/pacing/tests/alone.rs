@@ -2,18 +2,22 @@
 
 use super::*;
 
-/// Sends one stream for a second, and decides where two are to follow.
+/// Sends one stream for a second.
+fn one(pacing: &mut Pacing, each: f64, lost: f64) -> Found {
+    pacing.observe(&Sent { streams: 1, rate: each, loss: Some(lost), pacing: pacing.rate(), time: 1.0, ..Sent::default() })
+}
+
+/// The same, and decides where two are to follow.
 fn send(pacing: &mut Pacing, each: f64, lost: f64) -> (Found, Option<&'static str>) {
-    let found =
-        pacing.observe(&Sent { streams: 1, rate: each, loss: Some(lost), pacing: pacing.rate(), time: 1.0, ..Sent::default() });
-    (found, pacing.decide(2, false))
+    (one(pacing, each, lost), pacing.decide(2, false))
 }
 
 /// One that lost a tenth when it began, is paced, and is then sent without that.
 fn freed() -> Pacing {
     let mut pacing = Pacing::default();
     assert!(send(&mut pacing, 0.9e6, 0.1).1.is_some() && pacing.rate() == Some(855_000));
-    assert!(send(&mut pacing, 0.855e6, 0.0).1.is_some() && pacing.rate().is_none());
+    one(&mut pacing, 0.855e6, 0.0);
+    assert!(pacing.decide(1, false).is_some() && pacing.rate().is_none());
     pacing
 }
 
@@ -24,6 +28,19 @@ fn a_single_stream_that_is_worth_more_without_pacing_is_not_paced() {
     assert_eq!(pacing.rate(), None);
     // And it is not tried again at once.
     assert_eq!((send(&mut pacing, 1e6, 0.06).1, pacing.rate()), (None, None));
+}
+
+#[test]
+fn whether_there_is_room_for_another_is_seen_first() {
+    let mut pacing = Pacing::default();
+    send(&mut pacing, 0.9e6, 0.1);
+    assert_eq!(send(&mut pacing, 0.855e6, 0.0), (Found::Calm, None));
+    pacing.look(2, false);
+    let two = Sent { streams: 2, rate: 0.9e6, loss: Some(0.05), pacing: pacing.rate(), time: 1.0, ..Sent::default() };
+    assert_eq!((pacing.observe(&two), pacing.rate()), (Found::Full, Some(855_000)));
+    // There is none, so that it may be what holds this one back.
+    one(&mut pacing, 0.855e6, 0.0);
+    assert!(pacing.decide(1, false).is_some() && pacing.rate().is_none());
 }
 
 #[test]

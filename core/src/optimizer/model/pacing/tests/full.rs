@@ -47,6 +47,20 @@ fn what_was_lost_and_has_not_arrived_counts_as_carried_by_half_and_those_before_
 }
 
 #[test]
+fn what_new_streams_may_still_lack_counts_as_carried_until_it_is_measured() {
+    let (mut pacing, rate) = told();
+    let (own, pacing_now) = (6.2 * rate, pacing.rate());
+    let new = Sent { streams: 8, loss: Some(0.0), pacing: pacing_now, time: 1.0, trip: QUEUE, lack: 0.4, ..Sent::default() };
+    // Three of eight are new, and have become fast only for the last part of it.
+    pacing.observe(&Sent { rate: 0.88 * own, ..new });
+    assert_eq!(pacing.room(), Some(6));
+    pacing.observe(&Sent { rate: 5.2 * rate, lack: 0.0, ..new });
+    assert_eq!(pacing.room(), Some(5), "as many as before tell what they carry");
+    pacing.observe(&Sent { rate: 4.2 * rate, lack: 0.0, ..new });
+    assert_eq!(pacing.room(), Some(5), "once");
+}
+
+#[test]
 fn what_is_known_to_fill_the_path_is_forgotten_where_more_is_carried_without_a_queue() {
     let full = || {
         let (mut pacing, rate) = told();
