@@ -7,63 +7,68 @@ use super::{Controller, Until};
 use crate::metrics::Sample;
 use crate::optimizer::Beginning;
 
-/// How often new streams are looked at, before the first interval and in it, and from when on; the lost share from which on they lose much, and so
-/// many segments at least.
-const WATCH: Duration = Duration::from_millis(10);
+/// How often new streams are looked at, before the first interval and in it, and how often a single one; from when on that tells how much they
+/// lose; the lost share from which on that is much, and so many segments at least.
+const WATCH: Duration = Duration::from_millis(50);
+const WATCH_ONE: Duration = Duration::from_millis(10);
 const EARLIEST: Duration = Duration::from_millis(50);
 const HEAVY: f64 = 0.1;
 const TELLING: u64 = 4;
 
-/// By how much a stream at least becomes faster in a quarter of a round trip as long as it finds its window, which doubles in a whole one.
+/// By how much a stream at least becomes faster in half of a round trip as long as it finds its window, which doubles in a whole one; for how many
+/// round trips it does so at most; and the part of its time for which it has something to send then.
 const FASTER: f64 = 1.03;
-const PART: u32 = 4;
+const PART: u32 = 2;
+const MOST_TRIPS: u32 = 20;
+const BUSY: f64 = 0.5;
 
-/// How many times the shortest round trip time a queue makes of it that will soon be full.
+/// How many times the shortest round trip time, and how much more, a queue makes of it that will soon be full.
 const QUEUED: f64 = 1.3;
+const JITTER: Duration = Duration::from_millis(2);
 
-/// The shortest round trip time of which a quarter is seen as it passes.
+/// The shortest round trip time of which a part is seen as it passes.
 const VISIBLE: Duration = Duration::from_millis(10);
 
-/// What is known of the first streams, as long as it is looked whether they lose much.
+/// What is known of the first streams, as long as it is looked whether they lose much, or one is about to.
 pub(super) struct First {
-    /// What was sent when the first bytes arrived.
+    /// What was sent when the first bytes arrived, and until the last look, by the clock of the sender.
     sample: Sample,
-    /// The most bytes per second that all of them got through, as the system tells; what they got through when they last became faster, and when.
-    most: f64,
+    seen: Duration,
+    /// Bytes per second that they got through when they last became faster, and when, by the same clock.
     level: f64,
     risen: Duration,
-    /// From when on it tells how much they lose.
+    /// When it tells from then on how much they lose, by the clock of this side, and until when one of them finds its window.
     due: Duration,
+    end: Duration,
 }
 
 impl First {
-    pub(super) fn new(sample: Sample, now: Duration) -> Self {
-        Self { sample, most: 0.0, level: 0.0, risen: now, due: now + EARLIEST }
+    pub(super) fn new(sample: Sample, now: Duration, trip: Duration) -> Self {
+        let at = sample.stages.network.at;
+        Self { sample, seen: at, level: 0.0, risen: at, due: now + EARLIEST, end: now + MOST_TRIPS * trip }
     }
 
-    /// Takes what they get through now.
-    fn see(&mut self, rate: f64, now: Duration) {
-        self.most = self.most.max(rate);
-        if rate > FASTER * self.level {
-            (self.level, self.risen) = (rate, now);
+    /// Takes what they get through, where that was measured again.
+    fn see(&mut self, sample: &Sample) {
+        let (at, rate) = (sample.stages.network.at, sample.delivery_rate().unwrap_or_default());
+        if at > self.seen && rate > FASTER * self.level {
+            (self.level, self.risen) = (rate, at);
         }
+        self.seen = self.seen.max(at);
     }
 
-    /// What is lost of all that they sent until this sample, as far as that calls for a limit: much, or nothing yet where one of them fills a queue.
-    fn calls(&mut self, sample: &Sample, now: Duration, trip: Duration) -> Option<f64> {
-        let loss = sample.since(&self.sample).loss.unwrap_or_default();
-        if loss < HEAVY {
-            let alone = sample.stages.network.workers == 1;
-            return (alone && self.fills(now, trip, sample.rtt().unwrap_or_default())).then_some(0.0);
-        }
+    /// Whether they lose much.
+    fn lose(&self, sample: &Sample, loss: f64, now: Duration) -> bool {
         let all = |sample: &Sample| sample.tcp.map_or(0, |tcp| tcp.retransmitted);
-        let telling = now >= self.due && all(sample).saturating_sub(all(&self.sample)) >= TELLING;
-        telling.then_some(loss)
+        now >= self.due && loss >= HEAVY && all(sample).saturating_sub(all(&self.sample)) >= TELLING
     }
 
-    /// Whether they get through no faster any more, while a queue grows before them.
-    fn fills(&self, now: Duration, trip: Duration, rtt: Duration) -> bool {
-        trip >= VISIBLE && rtt > trip.mul_f64(QUEUED) && now >= self.due.max(self.risen + trip / PART)
+    /// Whether a single one gets through no faster any more, while a queue grows before it.
+    fn fills(&self, sample: &Sample, now: Duration, trip: Duration) -> bool {
+        let (busy, rtt) = (sample.since(&self.sample).busy.network, sample.rtt().unwrap_or_default());
+        let steady = self.seen >= self.risen + trip / PART && (self.due..=self.end).contains(&now);
+        // A rate that others share is nothing that a queue shows.
+        steady && trip >= VISIBLE && rtt > trip.mul_f64(QUEUED) + JITTER && busy >= BUSY && sample.host_rate.is_none()
     }
 }
 
@@ -71,29 +76,37 @@ impl Controller<'_> {
     /// Waits for so long; false if that was cut short, because the transfer ended or new streams had to be restrained.
     pub(super) fn wait(&mut self, time: Duration) -> bool {
         let end = self.clock.now() + time;
-        while self.beginning.is_some() && self.clock.now() < end {
+        while let Some(first) = &self.beginning
+            && self.clock.now() < end
+        {
             let left = end.saturating_sub(self.clock.now());
-            if self.pause(left.min(WATCH), Until::Finished) || self.restrain() {
+            let watch = if self.is_alone() && self.clock.now() < first.end { WATCH_ONE } else { WATCH };
+            if self.pause(left.min(watch), Until::Finished) || self.restrain() {
                 return false;
             }
         }
         !self.pause(end.saturating_sub(self.clock.now()), Until::Finished)
     }
 
+    /// Whether there is to be a single stream.
+    fn is_alone(&self) -> bool {
+        self.tuner.last.concurrency.network == 1
+    }
+
     /// Limits new streams at once where they lose much, or one where it fills a queue; whether it did.
     fn restrain(&mut self) -> bool {
-        let (now, trip) = (self.clock.now(), self.trip.unwrap_or_default());
+        let (now, trip, alone) = (self.clock.now(), self.trip.unwrap_or_default(), self.is_alone());
         let Some((first, sample)) = self.beginning.as_mut().zip(self.plant.sample().ok()) else { return false };
-        let (streams, rate) = (sample.stages.network.workers, sample.delivery_rate().unwrap_or_default());
-        first.see(rate, now);
-        // What one gets through at most is what the path lets through; it is less while losses are made up for.
-        let rate = if streams == 1 { first.most } else { rate };
-        let Some(loss) = first.calls(&sample, now, trip).filter(|_| rate > 0.0) else { return false };
-        let restrained = self.tuner.restrain(&Beginning { streams, loss, rate });
+        first.see(&sample);
+        let (streams, loss) = (sample.stages.network.workers, sample.since(&first.sample).loss.unwrap_or_default());
+        let lossy = first.lose(&sample, loss, now);
+        let fills = alone && streams == 1 && loss < HEAVY && first.fills(&sample, now, trip);
+        let Some(rate) = sample.delivery_rate().filter(|_| lossy || fills) else { return false };
         self.beginning = None;
+        let restrained = self.tuner.restrain(&Beginning { streams, loss, rate, fills });
         if restrained {
             self.apply();
-            (self.change.grown, self.change.more) = (true, true);
+            self.change.restrained();
         }
         restrained
     }
@@ -102,23 +115,48 @@ impl Controller<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::message::TcpMeters;
 
     const TRIP: Duration = Duration::from_millis(200);
 
+    /// A stream with something to send for so much of the time, that gets so much through.
+    fn sample(at_ms: u64, busy: f64, rate: u64, rtt_ms: u64) -> Sample {
+        let mut sample = Sample::default();
+        let at = Duration::from_millis(at_ms);
+        (sample.stages.network.at, sample.stages.network.workers_time) = (at, at);
+        sample.stages.network.busy = at.mul_f64(busy);
+        sample.tcp = Some(TcpMeters { delivery_rate: rate, rtt_us: 1000 * rtt_ms, ..TcpMeters::default() });
+        sample
+    }
+
+    /// Whether one fills a queue that got these megabytes per second through, measured every so many milliseconds and seen every 25.
+    fn fills(rates: &[f64], every_ms: u64, busy: f64, rtt_ms: u64) -> bool {
+        let mut first = First::new(sample(0, busy, 0, 200), Duration::ZERO, TRIP);
+        let (mut now, mut found) = (Duration::ZERO, false);
+        while now < Duration::from_millis(every_ms * rates.len() as u64) {
+            now += Duration::from_millis(25);
+            let at = u64::try_from(now.as_millis()).unwrap() / every_ms;
+            let rate = at.checked_sub(1).map_or(0.0, |last| rates[last as usize]);
+            let seen = sample(at * every_ms, busy, (1e6 * rate) as u64, rtt_ms);
+            first.see(&seen);
+            found |= first.fills(&seen, now, TRIP);
+        }
+        found
+    }
+
     #[test]
-    fn a_stream_fills_a_queue_where_it_has_got_no_faster_for_a_quarter_of_a_round_trip_and_that_has_become_longer() {
-        let seen = |rates: &[f64], rtt_ms: u64| {
-            let mut first = First::new(Sample::default(), Duration::ZERO);
-            let mut now = Duration::ZERO;
-            for rate in rates {
-                now += Duration::from_millis(25);
-                first.see(*rate, now);
-            }
-            (first.fills(now, TRIP, Duration::from_millis(rtt_ms)), first.most)
-        };
-        assert_eq!(seen(&[4e6, 5e6, 5.1e6, 5.1e6], 270), (true, 5.1e6));
-        assert_eq!(seen(&[4e6, 5e6, 5.1e6, 5.1e6], 250), (false, 5.1e6), "no queue");
-        assert_eq!(seen(&[4e6, 5e6, 5.1e6, 5.4e6], 270), (false, 5.4e6), "it still becomes faster");
-        assert_eq!(seen(&[4e6, 5e6, 5.1e6, 2e6], 270), (true, 5.1e6), "losses are made up for");
+    fn a_stream_fills_a_queue_where_it_gets_no_faster_for_half_a_round_trip_and_that_has_become_longer() {
+        let steady = [4.0, 5.0, 5.1, 5.1, 5.1, 5.1];
+        assert!(fills(&steady, 25, 1.0, 270));
+        assert!(!fills(&steady, 25, 1.0, 250), "no queue");
+        assert!(!fills(&steady, 25, 0.3, 270), "its source is why");
+        assert!(!fills(&[4.0, 5.0, 5.1, 5.4, 5.7, 6.0], 25, 1.0, 270), "it still becomes faster");
+        assert!(fills(&[9.0, 5.0, 5.1, 5.1, 5.1], 25, 1.0, 270), "a burst passed before");
+    }
+
+    #[test]
+    fn what_was_not_measured_again_is_no_sign_that_a_stream_gets_no_faster() {
+        assert!(!fills(&[4.0, 5.0, 7.0, 9.0], 100, 1.0, 270));
+        assert!(fills(&[4.0, 5.0, 5.0, 5.0], 100, 1.0, 270));
     }
 }

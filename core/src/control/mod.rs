@@ -11,7 +11,7 @@ use crate::event::{Event, EventSender, Sampled, Totals, Tuned};
 use crate::history::{Judged, Recorder};
 use crate::metrics::{Rates, Sample, sampler};
 use crate::optimizer::guard::is_nearly_done;
-use crate::optimizer::pace::New;
+use crate::optimizer::pace::{FIRST_WINDOW, New};
 use crate::optimizer::{Decision, Listed, Optimizer, Pace, Policy};
 
 mod beginning;
@@ -167,7 +167,7 @@ struct Controller<'a> {
     /// The last decision has not reached the plant yet.
     unapplied: bool,
     change: Change,
-    /// As long as it is looked whether new streams lose much.
+    /// As long as it is looked whether new streams lose much, or are about to.
     beginning: Option<First>,
     /// The last interval was held back by the rate of the host.
     held_back: bool,
@@ -204,9 +204,8 @@ impl Controller<'_> {
     fn settle(&mut self) -> bool {
         let interval = self.interval();
         self.pause(interval, Until::Settled);
-        let grown = self.change.grown && !self.unapplied;
-        self.change.grown &= self.unapplied;
-        self.ramp(if grown { New::Some } else { New::None })
+        let new = if self.unapplied { New::None } else { self.change.take_new() };
+        self.ramp(new)
     }
 
     /// Waits until the first bytes have arrived and the first streams have found their windows: what comes before that says nothing about
@@ -226,7 +225,7 @@ impl Controller<'_> {
                 && sample.arrived.bytes > 0
             {
                 self.saw(sample.clone());
-                self.beginning = Some(First::new(sample, self.clock.now()));
+                self.beginning = Some(First::new(sample, self.clock.now(), self.trip.unwrap_or_default()));
                 return self.ramp(New::First);
             }
         }
@@ -234,12 +233,14 @@ impl Controller<'_> {
 
     fn ramp(&mut self, new: New) -> bool {
         let interval = self.interval();
-        let time = self.trip.map_or(Duration::ZERO, |rtt| self.settings.pace.ramp(rtt, new, interval));
+        let window = self.shown.as_ref().map_or(FIRST_WINDOW, Sample::first_window);
+        let pacing = self.tuner.last.pacing.map(|rate| rate as f64 / window);
+        let time = self.trip.map_or(Duration::ZERO, |rtt| self.settings.pace.ramp(rtt, new, interval, pacing));
         if self.wait(time) {
             return false;
         }
-        let restrained = std::mem::take(&mut self.change.grown);
-        self.plant.finished() || restrained && self.ramp(New::First)
+        let restrained = self.change.take_new();
+        self.plant.finished() || restrained == New::First && self.ramp(restrained)
     }
 
     /// Waits, showing progress meanwhile; true if what it waits for came before the time was over.

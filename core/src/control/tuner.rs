@@ -55,16 +55,16 @@ impl Tuner {
         Some(&self.last)
     }
 
-    /// Asks for a limit of new streams that lose much; whether there is one now.
+    /// Asks for a limit of new streams that lose much, or of one that is about to; whether there is one now.
     pub(super) fn restrain(&mut self, beginning: &Beginning) -> bool {
         let Some(optimizer) = self.optimizer.as_mut() else { return false };
         match catch_unwind(AssertUnwindSafe(|| optimizer.restrain(beginning))) {
             Ok(None) => false,
             Ok(pacing) => {
-                let why = if beginning.loss > 0.0 {
-                    format!("{:.0} % of what new streams send is lost", 100.0 * beginning.loss)
-                } else {
-                    "what new streams send fills a queue".to_owned()
+                let lost = 100.0 * beginning.loss;
+                let why = match beginning.fills {
+                    true => "a new stream fills a queue".to_owned(),
+                    false => format!("{lost:.0} % of what new streams send is lost"),
                 };
                 self.decided.reason = format!("{why}: each sent as fast as it gets through");
                 self.last.reason.clone_from(&self.decided.reason);

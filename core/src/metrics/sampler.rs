@@ -4,8 +4,13 @@ use std::time::Duration;
 
 use crate::metrics::held_back::is_held_back;
 use crate::metrics::{Processors, listed};
+use crate::optimizer::pace::FIRST_WINDOW;
 use crate::optimizer::{Buffers, Decision, Listed, Observation, PerStage, Policy};
 use crate::protocol::message::{Meters, RateMeters, StageMeters, TcpMeters};
+
+/// Segments of a first window, and bytes of the smallest and the largest that there are.
+const SEGMENTS: f64 = 10.0;
+const SEGMENT: (f64, f64) = (536.0, 65_536.0);
 
 /// Cumulative counters of both halves at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -102,6 +107,14 @@ impl Sample {
         self.tcp.map(|tcp| tcp.delivery_rate as f64).filter(|rate| *rate > 0.0)
     }
 
+    /// Bytes that a new stream sends in its first round trip: ten segments [RFC 6928], as large as those that were sent, or of an Ethernet frame where
+    /// the system does not tell.
+    pub fn first_window(&self) -> f64 {
+        let segments = self.tcp.map_or(0, |tcp| tcp.segments) as f64;
+        let each = self.arrived.bytes as f64 / segments;
+        if each > 0.0 && each.is_finite() { SEGMENTS * each.clamp(SEGMENT.0, SEGMENT.1) } else { FIRST_WINDOW }
+    }
+
     /// The rates from an earlier sample to this one.
     ///
     /// A half that sent no new meters in between borrows the throughput of its neighbour stage.
@@ -181,6 +194,7 @@ pub fn observe(before: &Sample, after: &Sample, elapsed: Duration, requested: &D
         held_back: is_held_back(before, after, &rates),
         cpu_bound: rates.cpu_bound,
         work_unit: after.work_unit,
+        first_window: after.first_window(),
         policy: *policy,
     }
 }
@@ -257,6 +271,22 @@ mod tests {
         assert_eq!(observation.applied.concurrency, PerStage::all(4));
         assert_eq!((observation.applied.pipelining, observation.elapsed), (7, Duration::from_secs(9)));
         assert_eq!((observation.listed.files(), observation.listed.complete), (3, true));
+    }
+
+    #[test]
+    fn a_first_window_is_of_ten_segments_as_large_as_those_that_were_sent() {
+        let of = |arrived: u64, segments: u64| {
+            let tcp = Some(TcpMeters { segments, ..TcpMeters::default() });
+            Sample { arrived: StageSample { bytes: arrived, ..StageSample::default() }, tcp, ..Sample::default() }.first_window()
+        };
+        let windows = [(0, 0), (5, 0), (0, 5), (100 * 8948, 100), (100, 100), (u64::MAX, 1)].map(|(bytes, sent)| of(bytes, sent));
+        assert!(
+            windows
+                .iter()
+                .zip([14_480.0, 14_480.0, 14_480.0, 89_480.0, 5360.0, 655_360.0])
+                .all(|(is, due)| (is - due).abs() < 1e-6)
+        );
+        assert!((Sample::default().first_window() - 14_480.0).abs() < 1e-6);
     }
 
     #[test]

@@ -91,6 +91,8 @@ pub struct Beginning {
     pub loss: f64,
     /// Bytes per second that all of them get through at present, as the system tells.
     pub rate: f64,
+    /// Whether it is not what they lose that calls for a limit, but a queue that a single one fills.
+    pub fills: bool,
 }
 
 /// Streams that a transfer begins with, by the round trip time of the path and by the work.

@@ -62,7 +62,8 @@ impl Fitted {
 
     /// The bytes per second that an interval tells of: in the first one those of streams that have found their windows.
     fn rate(&self, memory: &Memory, observation: &Observation) -> f64 {
-        let ramp = |new| Pace::Quick.ramp(self.rtt, new, observation.interval);
+        let pacing = observation.applied.pacing.map(|rate| rate as f64 / observation.first_window);
+        let ramp = |new| Pace::Quick.ramp(self.rtt, new, observation.interval, pacing);
         let waited = ramp(New::None) + ramp(New::First);
         let unfound = if memory.is_new() { unfound(observation, waited) } else { 0.0 };
         utility::arrived(observation) / (1.0 - unfound)

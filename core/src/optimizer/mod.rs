@@ -91,8 +91,8 @@ pub trait Optimizer: Send {
     /// Answers an observation with the next decision; an error ends the tuning, never the transfer.
     fn decide(&mut self, observation: &Observation) -> Result<Decision>;
 
-    /// Bytes per second that each stream is sent at most from now on, where new streams lose much before the first observation; `None`, as with
-    /// most: as fast as TCP finds right.
+    /// Bytes per second that each stream is sent at most from now on, where new streams lose much before the first observation, or one is about to;
+    /// `None`, as with most: as fast as TCP finds right.
     fn restrain(&mut self, _beginning: &Beginning) -> Option<u64> {
         None
     }
@@ -189,6 +189,9 @@ pub struct Observation {
     /// Bytes of the pieces in which what is left is taken to the end; `None` where they are cut as fine as streams need them.
     #[serde(skip)]
     pub work_unit: Option<u64>,
+    /// Bytes that a new stream sends in its first round trip.
+    #[serde(skip)]
+    pub first_window: f64,
     /// What limits this transfer.
     pub policy: Policy,
 }
@@ -215,6 +218,7 @@ impl Observation {
             held_back: false,
             cpu_bound: false,
             work_unit: None,
+            first_window: pace::FIRST_WINDOW,
             policy: Policy::new(PolicyName::Fair, limit),
         }
     }

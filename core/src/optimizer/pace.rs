@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Round trips of the default interval at each pace, as the path has them where nothing waits in its queues, and the shortest; those of the quick
-/// pace where paced streams are sent more than before, which get through or do not; the longest.
+/// pace where more paced streams are sent more than those before, which get through or do not; the longest.
 const USUAL: (u32, Duration) = (10, Duration::from_secs(1));
 const QUICK: (u32, Duration) = (8, Duration::from_millis(500));
 const MORE: (u32, Duration) = (4, Duration::from_millis(500));
@@ -13,8 +13,12 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// they were restrained.
 const RAMP_TRIPS: (u32, u32) = (2, 5);
 
-/// Longest time for either.
+/// Longest time for either, and longest that paced streams get.
 const RAMP: Duration = Duration::from_secs(1);
+const PACED_RAMP: Duration = Duration::from_secs(2);
+
+/// Bytes that a stream sends in its first round trip where segments are of Ethernet frames [RFC 6928].
+pub(crate) const FIRST_WINDOW: f64 = 14_480.0;
 
 /// What new streams get at least at the quick pace, unless intervals are shorter: they begin by sending too much, and what was lost is sent
 /// again after 200 ms at the earliest where nothing else tells of it [RFC 6298 §2.4 with Linux's least timeout]. How much they lose then says
@@ -39,7 +43,7 @@ impl Pace {
         }
     }
 
-    /// Time between two decisions over a path of this round trip time, where paced streams are sent more than before, or not.
+    /// Time between two decisions over a path of this round trip time, where more paced streams are sent more than those before, or not.
     pub(crate) fn interval(self, rtt: Duration, more: bool) -> Duration {
         let (trips, shortest) = match self {
             Self::Usual => USUAL,
@@ -49,14 +53,19 @@ impl Pace {
         (trips * rtt).clamp(shortest, LONGEST)
     }
 
-    /// Time that streams get after a decision took effect, before the next interval begins, which takes `interval`.
-    pub(crate) fn ramp(self, rtt: Duration, new: New, interval: Duration) -> Duration {
+    /// Time that streams get after a decision took effect, before the next interval begins, which takes `interval`. New ones that are paced at
+    /// `pacing` first windows a second get at least as many round trips as it takes to double them until that is what they send.
+    pub(crate) fn ramp(self, rtt: Duration, new: New, interval: Duration, pacing: Option<f64>) -> Duration {
         let (trips, repair) = match new {
             New::None => (RAMP_TRIPS.0, Duration::ZERO),
             New::Some => (RAMP_TRIPS.0, self.repair(interval)),
             New::First => (RAMP_TRIPS.1, self.repair(interval)),
         };
-        (trips * rtt).min(RAMP).max(repair)
+        let usual = (trips * rtt).min(RAMP).max(repair);
+        match pacing.filter(|_| self == Self::Quick && new != New::None) {
+            Some(rate) => usual.max(found(rate, rtt).min(PACED_RAMP)),
+            None => usual,
+        }
     }
 
     fn repair(self, interval: Duration) -> Duration {
@@ -65,6 +74,12 @@ impl Pace {
             Self::Quick => REPAIR.min(interval),
         }
     }
+}
+
+/// How long a new stream takes to find a rate of so many first windows a second.
+fn found(rate: f64, rtt: Duration) -> Duration {
+    let doublings = (rate * rtt.as_secs_f64()).log2();
+    if doublings > 0.0 { rtt.mul_f64(doublings.min(64.0)) } else { Duration::ZERO }
 }
 
 /// Which streams are new when an interval is about to begin.
@@ -92,7 +107,7 @@ mod tests {
         let of = |pace: Pace, rtt_ms| {
             let rtt = Duration::from_millis(rtt_ms);
             let interval = pace.interval(rtt, false);
-            let ramp = |new| pace.ramp(rtt, new, interval);
+            let ramp = |new| pace.ramp(rtt, new, interval, None);
             [interval, pace.interval(rtt, true), ramp(New::None), ramp(New::Some), ramp(New::First)].map(|time| time.as_millis())
         };
         assert_eq!(of(Pace::Usual, 0), [1000, 1000, 0, 0, 0]);
@@ -107,7 +122,19 @@ mod tests {
     #[test]
     fn short_intervals_that_somebody_asked_for_wait_no_longer_than_they_last() {
         let interval = Duration::from_millis(50);
-        assert_eq!([New::Some, New::First].map(|new| Pace::Quick.ramp(Duration::ZERO, new, interval)), [interval; 2]);
+        assert_eq!([New::Some, New::First].map(|new| Pace::Quick.ramp(Duration::ZERO, new, interval, None)), [interval; 2]);
+    }
+
+    #[test]
+    fn new_streams_that_are_paced_get_the_time_to_find_their_rate() {
+        let ramp = |pace: Pace, rate: f64, new| {
+            pace.ramp(Duration::from_millis(200), new, Duration::from_secs(1), Some(rate)).as_millis()
+        };
+        // Once, 8, 64 and far more times a first window in a round trip.
+        assert_eq!([5.0, 40.0, 320.0, 1e30].map(|rate| ramp(Pace::Quick, rate, New::Some)), [400, 600, 1200, 2000]);
+        assert_eq!([0.0, f64::NAN, f64::MAX].map(|rate| ramp(Pace::Quick, rate, New::Some)), [400, 400, 2000]);
+        assert_eq!(ramp(Pace::Quick, 40.0, New::First), 1000);
+        assert_eq!([ramp(Pace::Quick, 320.0, New::None), ramp(Pace::Usual, 320.0, New::Some)], [400; 2]);
     }
 
     #[test]

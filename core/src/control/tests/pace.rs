@@ -96,7 +96,7 @@ fn new_streams_that_lose_much_are_restrained_before_the_first_interval_ends() {
 #[test]
 fn one_stream_that_fills_a_queue_is_restrained_before_it_loses() {
     let trip = Some(Duration::from_millis(40));
-    // Several may do so to one another, and where the round trip is not known, or too short to watch, a queue is not either.
+    // Several may do so to one another, and a short round trip is over before it was seen.
     for (streams, queued, rtt, restrained) in
         [(1, true, trip, true), (1, false, trip, false), (2, true, trip, false), (1, true, Some(Duration::from_millis(4)), false)]
     {

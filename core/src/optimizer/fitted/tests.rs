@@ -274,7 +274,7 @@ fn the_reasons_name_the_memory_and_what_became_of_it() {
 
 #[test]
 fn new_streams_are_restrained_only_where_bbr_sends_them() {
-    let beginning = Beginning { streams: 1, loss: 0.4, rate: 1e6 };
+    let beginning = Beginning { streams: 1, loss: 0.4, rate: 1e6, fills: false };
     let restrained = |bbr| begun(FirstStreams::AUTO.sent_by(bbr), &[]).restrain(&beginning);
     assert_eq!([true, false].map(restrained), [Some(950_000), None]);
 }

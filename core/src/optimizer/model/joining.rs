@@ -15,8 +15,8 @@ const COSTLY: f64 = 0.05;
 /// The lost share that is that of a limit which holds a stream to its rate, and not only of how it begins.
 pub(super) const POLICED: f64 = 0.5;
 
-/// What those would have lost at least that were restrained.
-const RESTRAINED: f64 = 0.1;
+/// The share that the first count as having lost at least, if they were restrained.
+const LEAST: f64 = 0.1;
 
 /// What an interval adds to what is usually lost.
 const USUAL: f64 = 0.25;
@@ -52,7 +52,7 @@ impl Joining {
 
     /// Takes the share that the first lost until they were restrained.
     pub(super) fn restrained(&mut self, lost: f64) {
-        self.restrained = Some(lost.max(RESTRAINED));
+        self.restrained = Some(lost.max(LEAST));
     }
 
     /// Takes what was lost where there were more workers than `before`, which may be none.

@@ -43,8 +43,7 @@ use seen::{Paced, Seen};
 pub(super) use stage::LOSSY;
 use stage::Stage;
 
-/// Bytes that a stream sends in its first round trip [RFC 6928], and the most of an interval that new ones are taken to lack.
-const FIRST_WINDOW: f64 = 14_480.0;
+/// The most of an interval that new streams are taken to lack.
 const MOST_UNFOUND: f64 = 0.5;
 
 /// The same from which on they are slow to find their rate.
@@ -127,7 +126,7 @@ impl Model {
         let (loss, delivered, pacing) = (observation.loss, observation.delivery_rate, observation.applied.pacing);
         let queued = self.is_queued(observation);
         let trip = observation.rtt.unwrap_or_default();
-        let lack = unfound(observation, self.waited(observation.interval));
+        let lack = unfound(observation, self.waited(observation));
         let found = self.pacing.observe(&Sent { streams: ran, rate, loss, delivered, pacing, time, queued, trip, lack });
         match found {
             Found::Usual | Found::OwnRate | Found::Full => {}
@@ -161,7 +160,7 @@ impl Model {
         match self.pacing.decide(next.workers, self.network.is_probing()) {
             None => {
                 if self.network.is_costly_look(next.workers) {
-                    let slow = unfound(observation, self.waited(observation.interval)) >= SLOW;
+                    let slow = unfound(observation, self.waited(observation)) >= SLOW;
                     self.pacing.look(next.workers, slow);
                 }
                 self.answer(PerStage::all(next.workers), policy, next.reason)
@@ -191,7 +190,7 @@ impl Model {
             // What they lost may be what was sent beyond that.
             bound: if capped { Bound::AtLeast } else { Bound::Exact },
             // In a look each is sent less than it would be, and slow ones have had another interval.
-            lack: if found == Found::Full { 0.0 } else { unfound(observation, self.waited(observation.interval)) },
+            lack: if found == Found::Full { 0.0 } else { unfound(observation, self.waited(observation)) },
             time: pace::weight(observation.interval),
             queued: self.is_queued(observation),
             cpu_bound: observation.cpu_bound,
@@ -218,10 +217,11 @@ impl Model {
         self.answer(PerStage::all(ran), &observation.policy, reason)
     }
 
-    /// How long the control loop has waited for new streams to find their rate before an interval of this length.
-    fn waited(&self, interval: Duration) -> Duration {
+    /// How long the control loop has waited for new streams to find their rate before an interval.
+    fn waited(&self, observation: &Observation) -> Duration {
         let trip = self.trip.unwrap_or_default();
-        let ramp = |new| Pace::Quick.ramp(trip, new, interval);
+        let pacing = observation.applied.pacing.map(|rate| rate as f64 / observation.first_window);
+        let ramp = |new| Pace::Quick.ramp(trip, new, observation.interval, pacing);
         if self.network.is_new() { ramp(New::None) + ramp(New::First) } else { ramp(New::Some) }
     }
 
@@ -275,7 +275,7 @@ pub(super) fn unfound(observation: &Observation, waited: Duration) -> f64 {
     let (Some(rtt), interval_s) = (observation.rtt, observation.interval.as_secs_f64()) else { return 0.0 };
     let rtt_s = rtt.as_secs_f64();
     let window = rtt_s * utility::arrived(observation) / running(observation);
-    let part = ((window / FIRST_WINDOW).log2() * rtt_s - waited.as_secs_f64()).max(0.0) / interval_s;
+    let part = ((window / observation.first_window).log2() * rtt_s - waited.as_secs_f64()).max(0.0) / interval_s;
     if part.is_finite() { part.min(MOST_UNFOUND) } else { 0.0 }
 }
 
@@ -309,7 +309,7 @@ impl Optimizer for Model {
         if observation.held_back {
             return Ok(self.answer(self.last, &observation.policy, "others of this host limited: staying".to_owned()));
         }
-        let waited = self.waited(observation.interval);
+        let waited = self.waited(observation);
         let Some(apart) = &mut self.apart else { return Ok(self.together(observation)) };
         apart.observe(&mut self.network, observation, waited);
         if apart.is_in_vain() {

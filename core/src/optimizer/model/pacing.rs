@@ -68,8 +68,8 @@ pub(super) struct Pacing {
     guessed: bool,
     /// What was before fewer streams are sent faster, until it is known what these carry.
     slower: Option<Slower>,
-    /// The rate that was right for a single stream, until it is seen whether that is worth more without.
-    alone: Option<f64>,
+    /// Whether it is still to be seen if a single stream is worth more without its rate, which was right at once.
+    alone: bool,
     /// Seconds until a trial, and after the next one in vain.
     wait: f64,
     again: f64,
@@ -94,7 +94,7 @@ impl Default for Pacing {
             rates: Rates::default(),
             guessed: false,
             slower: None,
-            alone: None,
+            alone: false,
             wait: 0.0,
             again: AGAIN.0,
             quiet: 0.0,
@@ -170,7 +170,7 @@ impl Pacing {
     /// Nothing is known of a rate but that so many streams have it.
     fn begin_anew(&mut self) {
         self.rates = Rates::of(self.last.streams);
-        (self.guessed, self.slower, self.alone, self.full) = (false, None, None, None);
+        (self.guessed, self.slower, self.alone, self.full) = (false, None, false, None);
     }
 
     /// What was tried was in vain, and is not tried again soon.
@@ -301,9 +301,8 @@ impl Pacing {
             (self.state, self.rates.fewest) = (State::Paced { rate: slower.rate }, slower.fewest);
         }
         // Whether there is room for another comes first.
-        if let (State::Paced { .. }, Some(from), 1, 1) = (self.state, self.alone, next, self.last.streams) {
-            self.alone = None;
-            self.state = State::Freeing { from };
+        if let (State::Paced { rate }, true, 1, 1) = (self.state, self.alone, next, self.last.streams) {
+            (self.state, self.alone) = (State::Freeing { from: rate }, false);
             return Some("seeing whether it is worth more if it is not paced");
         }
         match self.state {

@@ -76,7 +76,7 @@ impl Path {
     /// the interval begins, and what is sent in the others is worth one.
     fn lost_by_new(&self, first: bool) -> f64 {
         let rtt_s = self.rtt.as_secs_f64();
-        let ramp = |new| Pace::Quick.ramp(self.rtt, new, self.pace.interval(self.rtt, false));
+        let ramp = |new| Pace::Quick.ramp(self.rtt, new, self.pace.interval(self.rtt, false), None);
         let waited = if first { ramp(New::None) + ramp(New::First) } else { ramp(New::Some) };
         let found_s = ((self.stream * rtt_s / 14_480.0).log2() - 1.0) * rtt_s;
         (found_s - waited.as_secs_f64()).max(0.0) / self.pace.interval(self.rtt, false).as_secs_f64()

@@ -32,8 +32,8 @@ pub(super) struct Full {
     carried: f64,
     /// The round trip time without the queue that came with them.
     trip: Duration,
-    /// Whether streams that were new may have carried less than they do.
-    new: bool,
+    /// What those before them carried, if the others were new and may have carried less than they do.
+    new: Option<f64>,
 }
 
 impl Full {
@@ -54,13 +54,15 @@ impl Pacing {
         let whole = |carried: f64| if lossy { f64::midpoint(carried, all * (1.0 - sent.lost())) } else { carried };
         if came && sent.each() < LESS * self.part * rate {
             let lacked = sent.lack * (1.0 - f64::from(before.streams) / f64::from(sent.streams));
-            let filled = whole((sent.rate / (1.0 - lacked)).min(all)).max(self.part * f64::from(before.streams) * rate);
-            self.full = Some(Full { sent: all, carried: filled, filled, trip: before.trip, new: lacked > 0.0 });
+            let least = self.part * f64::from(before.streams) * rate;
+            let filled = whole((sent.rate / (1.0 - lacked)).min(all)).max(least);
+            let new = (lacked > 0.0).then_some(least);
+            self.full = Some(Full { sent: all, carried: filled, filled, trip: before.trip, new });
             return;
         }
         let Some(full) = &mut self.full else { return };
-        if std::mem::take(&mut full.new) && sent.streams == before.streams && queue(full.trip) {
-            full.filled = whole(sent.rate).min(full.filled);
+        if let Some(least) = full.new.take_if(|_| queue(full.trip) && sent.each() < LESS * self.part * rate) {
+            full.filled = whole(sent.rate).max(least).min(full.filled);
             full.carried = full.filled;
             return;
         }

@@ -64,7 +64,7 @@ impl Pacing {
         }
         if sent.rate >= look.enough() && sent.lost() <= LOSSY {
             // They are as new as if they had not been there yet.
-            self.last.streams = look.streams.0;
+            (self.last.streams, self.alone) = (look.streams.0, false);
             if look.from.is_none() {
                 self.joined(look);
             }

@@ -19,7 +19,8 @@ impl Pacing {
     /// Begins a trial of what new streams get through, before anything else is known of them.
     pub(in super::super) fn restrain(&mut self, beginning: &Beginning) -> Option<u64> {
         let rate = SLOWER * beginning.rate / f64::from(beginning.streams.max(1));
-        if !matches!(self.state, State::Free) || !rate.is_normal() {
+        let again = beginning.fills && self.wait > 0.0;
+        if !matches!(self.state, State::Free) || !rate.is_normal() || again {
             return None;
         }
         let lost = beginning.loss.max(RESTRAINED);
@@ -64,7 +65,7 @@ impl Pacing {
         self.begin_anew();
         // A rate that was found in steps is what it lacked, and so is one without which that much was lost.
         let at_once = self.last.streams == 1 && more == REPEATED && lost < POLICED;
-        self.alone = (at_once && self.wait <= 0.0).then_some(rate);
+        self.alone = at_once && self.wait <= 0.0;
         // A little more than what was carried while much was lost may get through.
         (self.quiet, self.gap, self.step, self.lowered) = (self.last.time, 0.0, STEP.0, 0);
         Found::Calm

@@ -44,14 +44,26 @@ fn whether_there_is_room_for_another_is_seen_first() {
 }
 
 #[test]
+fn where_there_is_room_for_another_the_first_is_not_freed_later() {
+    let mut pacing = Pacing::default();
+    send(&mut pacing, 0.9e6, 0.1);
+    send(&mut pacing, 0.855e6, 0.0);
+    pacing.look(2, false);
+    let two = Sent { streams: 2, rate: 0.98e6, loss: Some(0.0), pacing: pacing.rate(), time: 1.0, ..Sent::default() };
+    assert_eq!(pacing.observe(&two), Found::Room);
+    one(&mut pacing, 0.855e6, 0.0);
+    assert_eq!((pacing.decide(1, true), pacing.rate()), (None, Some(855_000)));
+}
+
+#[test]
 fn one_that_still_loses_or_carries_no_more_is_paced_again() {
     for (each, lost, found) in [(1e6, 0.06, Found::Nothing), (0.93e6, 0.0, Found::Usual)] {
         let mut pacing = freed();
         assert_eq!(send(&mut pacing, each, lost), (found, None));
         assert_eq!(pacing.rate(), Some(855_000));
         // It is seen once, and what it has put into queues is no reason to go down.
-        send(&mut pacing, 0.855e6, 0.02);
-        assert_eq!(pacing.rate(), Some(855_000));
+        one(&mut pacing, 0.855e6, 0.02);
+        assert_eq!((pacing.decide(1, true), pacing.rate()), (None, Some(855_000)));
     }
     // A connection that was lost meanwhile tells nothing.
     let mut pacing = freed();
@@ -64,8 +76,8 @@ fn a_rate_that_was_found_in_steps_stays() {
     let mut pacing = Pacing::default();
     send(&mut pacing, 0.9e6, 0.1);
     assert_eq!(send(&mut pacing, 0.855e6, 0.04).0, Found::Nothing);
-    assert_eq!(send(&mut pacing, 0.81e6, 0.0), (Found::Calm, None));
-    assert_eq!(pacing.rate(), Some(812_250));
+    assert_eq!(one(&mut pacing, 0.81e6, 0.0), Found::Calm);
+    assert_eq!((pacing.decide(1, true), pacing.rate()), (None, Some(812_250)));
 }
 
 #[test]
@@ -75,7 +87,8 @@ fn where_pacing_is_tried_anew_it_is_not_seen_again_at_once() {
     // Its window is small for what it lost, so that another rate is tried.
     assert!(send(&mut pacing, 0.5e6, 0.1).1.is_some());
     let rate = pacing.rate();
-    send(&mut pacing, 0.475e6, 0.0);
+    one(&mut pacing, 0.475e6, 0.0);
+    assert_eq!(pacing.decide(1, true), None);
     assert!(rate.is_some() && pacing.rate() == rate, "{:?}", pacing.rate());
 }
 

@@ -95,7 +95,7 @@ fn short_intervals_of_a_trial_may_lose_what_was_sent_before_them() {
 
 #[test]
 fn new_streams_that_are_restrained_are_on_trial_in_their_first_interval() {
-    let beginning = Beginning { streams: 4, loss: 0.4, rate: 4e6 };
+    let beginning = Beginning { streams: 4, loss: 0.4, rate: 4e6, fills: false };
     let mut path = Path::new(1e6, 1e9);
     assert_eq!(path.pacing.restrain(&beginning), Some(950_000));
     assert_eq!(path.pacing.clone().restrain(&beginning), None, "they are already");
@@ -105,6 +105,8 @@ fn new_streams_that_are_restrained_are_on_trial_in_their_first_interval() {
     path.pacing = Pacing::default();
     path.pacing.restrain(&beginning);
     assert_eq!((path.carry(0.95e6, 0.4), path.pacing.rate()), (Found::Nothing, None));
+    // Where it was tried in vain a queue is no reason to try it again at once.
+    assert_eq!(path.pacing.restrain(&Beginning { fills: true, ..beginning }), None);
     for rate in [0.0, f64::NAN] {
         assert_eq!(Pacing::default().restrain(&Beginning { rate, ..beginning }), None);
     }
