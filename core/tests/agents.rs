@@ -69,6 +69,7 @@ fn observed(applied: Decision, throughput: f64) -> Observation {
         held_back: false,
         cpu_bound: false,
         work_unit: None,
+        first_window: 14_480.0,
         policy: Policy::new(PolicyName::Fair, 48),
     }
 }

@@ -45,6 +45,7 @@ impl Path {
             held_back: false,
             cpu_bound: false,
             work_unit: None,
+            first_window: 14_480.0,
             policy: *policy,
         }
     }

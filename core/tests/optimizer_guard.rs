@@ -34,6 +34,7 @@ fn observed(applied: &Decision, throughput: f64, policy: Policy) -> Observation 
         held_back: false,
         cpu_bound: false,
         work_unit: None,
+        first_window: 14_480.0,
         policy,
     }
 }

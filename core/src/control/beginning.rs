@@ -129,15 +129,15 @@ mod tests {
         sample
     }
 
-    /// Whether one fills a queue that got these megabytes per second through, measured every so many milliseconds and seen every 25.
-    fn fills(rates: &[f64], every_ms: u64, busy: f64, rtt_ms: u64) -> bool {
+    /// Whether one fills a queue that got these kilobytes per second through, measured every so many milliseconds and seen every 25.
+    fn fills(rates: &[u64], every_ms: u64, busy: f64, rtt_ms: u64) -> bool {
         let mut first = First::new(sample(0, busy, 0, 200), Duration::ZERO, TRIP);
         let (mut now, mut found) = (Duration::ZERO, false);
         while now < Duration::from_millis(every_ms * rates.len() as u64) {
             now += Duration::from_millis(25);
             let at = u64::try_from(now.as_millis()).unwrap() / every_ms;
-            let rate = at.checked_sub(1).map_or(0.0, |last| rates[last as usize]);
-            let seen = sample(at * every_ms, busy, (1e6 * rate) as u64, rtt_ms);
+            let rate = at.checked_sub(1).map_or(0, |last| rates[usize::try_from(last).unwrap()]);
+            let seen = sample(at * every_ms, busy, 1000 * rate, rtt_ms);
             first.see(&seen);
             found |= first.fills(&seen, now, TRIP);
         }
@@ -146,17 +146,17 @@ mod tests {
 
     #[test]
     fn a_stream_fills_a_queue_where_it_gets_no_faster_for_half_a_round_trip_and_that_has_become_longer() {
-        let steady = [4.0, 5.0, 5.1, 5.1, 5.1, 5.1];
+        let steady = [4000, 5000, 5100, 5100, 5100, 5100];
         assert!(fills(&steady, 25, 1.0, 270));
         assert!(!fills(&steady, 25, 1.0, 250), "no queue");
         assert!(!fills(&steady, 25, 0.3, 270), "its source is why");
-        assert!(!fills(&[4.0, 5.0, 5.1, 5.4, 5.7, 6.0], 25, 1.0, 270), "it still becomes faster");
-        assert!(fills(&[9.0, 5.0, 5.1, 5.1, 5.1], 25, 1.0, 270), "a burst passed before");
+        assert!(!fills(&[4000, 5000, 5100, 5400, 5700, 6000], 25, 1.0, 270), "it still becomes faster");
+        assert!(fills(&[9000, 5000, 5100, 5100, 5100], 25, 1.0, 270), "a burst passed before");
     }
 
     #[test]
     fn what_was_not_measured_again_is_no_sign_that_a_stream_gets_no_faster() {
-        assert!(!fills(&[4.0, 5.0, 7.0, 9.0], 100, 1.0, 270));
-        assert!(fills(&[4.0, 5.0, 5.0, 5.0], 100, 1.0, 270));
+        assert!(!fills(&[4000, 5000, 7000, 9000], 100, 1.0, 270));
+        assert!(fills(&[4000, 5000, 5000, 5000], 100, 1.0, 270));
     }
 }

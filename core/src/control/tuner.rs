@@ -62,9 +62,10 @@ impl Tuner {
             Ok(None) => false,
             Ok(pacing) => {
                 let lost = 100.0 * beginning.loss;
-                let why = match beginning.fills {
-                    true => "a new stream fills a queue".to_owned(),
-                    false => format!("{lost:.0} % of what new streams send is lost"),
+                let why = if beginning.fills {
+                    "a new stream fills a queue".to_owned()
+                } else {
+                    format!("{lost:.0} % of what new streams send is lost")
                 };
                 self.decided.reason = format!("{why}: each sent as fast as it gets through");
                 self.last.reason.clone_from(&self.decided.reason);
