@@ -17,9 +17,9 @@ LOSSES = (0.0, 0.001)
 CAPS = (None, 5, 20)
 """A stream is given this part of the rate; `None`: all that TCP makes of it."""
 
-MOST_AT_ONCE = 4
+MOST_AT_ONCE = 8
 """Paths that are measured side by side, if they are slow."""
-MOST_TOGETHER_MBPS = 400
+MOST_TOGETHER_MBPS = 800
 """What their rates may sum up to: two cores carry more, but not without delaying packets."""
 
 MOST_STREAMS = 64

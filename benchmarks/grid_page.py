@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import tuned
 import verdicts
@@ -23,11 +24,25 @@ CELLS_CONVERGED_BAR = 0.9
 LATE_MS = 5.0
 """From which lateness of the path its delay is not what it should be."""
 
+Value = TypeVar("Value")
 Yardsticks = dict[Cell, Yardstick]
 
 
-def outcome(found: dict[Cell, list[Point]], missing: dict[Cell, int], seconds: float, scale: str) -> Outcome:
-    """What is there of the grid; what is not whole has another scale, so that nobody takes it for the whole."""
+def outcomes(found: dict[Cell, list[Point]], missing: dict[Cell, int], seconds: float, scale: str) -> list[Outcome]:
+    """What is there of the grid, by congestion control: each has results of its own."""
+    controls = dict.fromkeys(cell.congestion for cell in (*found, *missing))
+    return [outcome(control, of(control, found), of(control, missing), seconds, scale) for control in controls]
+
+
+def of(control: str, every: dict[Cell, Value]) -> dict[Cell, Value]:
+    """What there is of the cells of one congestion control."""
+    return {cell: value for cell, value in every.items() if cell.congestion == control}
+
+
+def outcome(
+    control: str, found: dict[Cell, list[Point]], missing: dict[Cell, int], seconds: float, scale: str
+) -> Outcome:
+    """What is there of the cells; what is not whole has another scale, so that nobody takes it for the whole."""
     by = {cell: made for cell, points in found.items() if (made := verdicts.yardstick(cell, points, seconds))}
     judged = {name: judged_by(name, found, by, seconds) for name in names(found)}
     lost = {
@@ -36,7 +51,7 @@ def outcome(found: dict[Cell, list[Point]], missing: dict[Cell, int], seconds: f
         if cell not in by and (failed := verdicts.failed_constants(cell, points))
     }
     return Outcome(
-        "grid",
+        f"grid-{control}",
         f"One transfer of {seconds:g} s over each path of the grid with each optimizer, guarded as always, and with "
         "constants; files of 16 MiB that do not run out, on tmpfs, with no history and no broker. Utility is EDT's, "
         "with the throughput as a share of the path's rate.",
@@ -44,7 +59,11 @@ def outcome(found: dict[Cell, list[Point]], missing: dict[Cell, int], seconds: f
         f"{scale} (part)" if missing else scale,
         notes(found, missing, lost),
         [summary(judged), misses(judged), every_cell(by, judged), all_constants(found, seconds)],
-        {cell.name: brief(by[cell], [of[cell] for of in judged.values() if cell in of]) for cell in by},
+        {
+            cell.name: brief(by[cell], [of[cell] for of in judged.values() if cell in of])
+            | {"seconds": seconds, "constants": kept(cell, found[cell], seconds)}
+            for cell in by
+        },
         versions(["edt"]),
     )
 
@@ -215,6 +234,18 @@ def brief(by: Yardstick, judged: Sequence[Verdict]) -> dict[str, object]:
     }
 
 
+def kept(cell: Cell, points: Sequence[Point], seconds: float) -> dict[str, object]:
+    """What each transfer with a constant brought: optimizers that change are held to it again (`--keep-fixed`)."""
+    return {
+        f"{point['name']} #{point['seed']}": {
+            "build": point["build"],
+            "brought": [float(f"{value:.5g}") for value in verdicts.brought(cell, point, seconds)],
+        }
+        for point in points
+        if verdicts.is_constant(point) and verdicts.is_made(point)
+    }
+
+
 def finite(value: float) -> float | None:
     """As JSON, which knows no infinity."""
     return None if math.isinf(value) else round(value, 3)
@@ -246,6 +277,7 @@ def late(found: dict[Cell, list[Point]]) -> list[str]:
 def notes(found: dict[Cell, list[Point]], missing: dict[Cell, int], lost: dict[Cell, list[str]]) -> list[str]:
     """What one has to know to read the tables, and what is not there."""
     made = [point for points in found.values() for point in points]
+    failed = sum(not verdicts.is_made(point) for point in made)
     texts = [
         "A column of an optimizer: utility as a share of the best constant's; goodput as a share of the better of "
         f"fixed {verdicts.USUAL[0]} and {verdicts.USUAL[1]}; intervals (and seconds) until the utility was within "
@@ -254,7 +286,7 @@ def notes(found: dict[Cell, list[Point]], missing: dict[Cell, int], lost: dict[C
         "Means over the repetitions, of optimizers and of constants, but the median of intervals and seconds; where "
         "one fails, all fail.",
         f"{len(made)} transfers of {len({point['build'] for point in made})} builds of edt and of what measures it, of "
-        f"which edt failed at {sum(not point['timeline'] for point in made)}: those are kept, and not tried again.",
+        f"which edt failed at {failed}: those are kept, and not tried again.",
     ]
     texts += late(found)
     if lost:

@@ -91,11 +91,23 @@ def keep(outcome: Outcome, command: str) -> bool:
 
 def is_known(name: str, scale: str) -> bool:
     """Whether an experiment has results of this scale of what would be measured now."""
+    document = load(name)
+    return bool(document) and (document.get("identity"), document["scale"]) == (identity(), scale)
+
+
+def earlier(name: str) -> dict[str, Any]:
+    """The points that an experiment's results tell of, whatever was measured."""
+    points: dict[str, Any] = load(name).get("points", {})
+    return points
+
+
+def load(name: str) -> dict[str, Any]:
+    """The results of an experiment; nothing if there are none."""
     try:
-        document = json.loads((FOLDER / f"{name}.json").read_text())
+        document: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text())
     except (OSError, ValueError):
-        return False
-    return (document.get("identity"), document["scale"]) == (identity(), scale)
+        return {}
+    return document
 
 
 def identity() -> str:

@@ -95,14 +95,27 @@ def constants(cell: Cell, points: Sequence[Point], seconds: float) -> list[Const
     """What each constant brought."""
     found = []
     for count in sorted({int(point["name"].split()[1]) for point in points if is_constant(point)}):
-        timelines = [point["timeline"] for point in points if point["name"] == f"fixed {count}" and point["timeline"]]
-        if timelines:
-            worth = utility_over(cell.rate_bps)
-            whole = [mean(timeline, worth, 0.0, seconds) for timeline in timelines]
-            late = [mean(timeline, worth, seconds / 3, seconds) for timeline in timelines]
-            goodput = [mean(timeline, throughput_bps, 0.0, seconds) for timeline in timelines]
-            found.append(Constant(count, *(statistics.mean(values) for values in (whole, late, goodput))))
+        each = [
+            brought(cell, point, seconds) for point in points if point["name"] == f"fixed {count}" and is_made(point)
+        ]
+        if each:
+            found.append(Constant(count, *(statistics.mean(values) for values in zip(*each, strict=True))))
     return found
+
+
+def brought(cell: Cell, point: Point, seconds: float) -> tuple[float, ...]:
+    """What a transfer with a constant brought: utility, that of its last two thirds, and goodput, as in `Constant`."""
+    if "brought" in point:
+        return tuple(point["brought"])
+    timeline: Sequence[Sample] = point["timeline"]
+    worth = utility_over(cell.rate_bps)
+    late = mean(timeline, worth, seconds / 3, seconds)
+    return mean(timeline, worth, 0.0, seconds), late, mean(timeline, throughput_bps, 0.0, seconds)
+
+
+def is_made(point: Point) -> bool:
+    """Whether a transfer was made: its timeline is there, or what it brought, of which results tell."""
+    return bool(point["timeline"]) or "brought" in point
 
 
 def failed_constants(cell: Cell, points: Sequence[Point]) -> list[str]:
@@ -110,7 +123,7 @@ def failed_constants(cell: Cell, points: Sequence[Point]) -> list[str]:
     found = []
     for count in sorted({*USUAL, cell.optimum}):
         own = [point for point in points if point["name"] == f"fixed {count}"]
-        if own and not any(point["timeline"] for point in own):
+        if own and not any(map(is_made, own)):
             found.append(f"fixed {count}")
     return found
 

@@ -113,7 +113,7 @@ def test_the_page_of_the_grid_lists_what_misses_a_bar_and_what_is_missing(kept: 
         second: [*constants(second, best=20), point("auto", *[good(0.3)] * 12)],
         third: constants(third)[:2],
     }
-    made = grid_page.outcome(found, {third: 9}, 12.0, "full")
+    made = grid_page.outcome("cubic", found, {third: 9}, 12.0, "full")
     assert made.scale == "full (part)"
     figures = {figure.what: figure for figure in made.figures}
     assert figures["auto: cells with at least 0.9 of the best constant's utility"].values == [0.5]
@@ -128,8 +128,17 @@ def test_the_page_of_the_grid_lists_what_misses_a_bar_and_what_is_missing(kept: 
     results.keep(made, "")
     page.write()
     text = (kept / "RESULTS.md").read_text()
-    assert "## grid" in text and f"Missing are 9 transfers of 1 cells: {third.name} (9)." in text
-    assert grid_page.outcome({}, {}, 12.0, "full").scale == "full"
+    assert "## grid-cubic" in text and f"Missing are 9 transfers of 1 cells: {third.name} (9)." in text
+    assert grid_page.outcome("cubic", {}, {}, 12.0, "full").scale == "full"
+
+
+def test_each_congestion_control_has_results_of_its_own() -> None:
+    cubic, bbr, left = cell(), cell(congestion="bbr"), cell(congestion="reno")
+    found = {each: [*constants(each), point("auto", *[good(1.0)] * 12)] for each in (cubic, bbr)}
+    made = grid_page.outcomes(found, {left: 2}, 12.0, "full")
+    assert [each.name for each in made] == ["grid-cubic", "grid-bbr", "grid-reno"]
+    assert [list(each.points) for each in made] == [[cubic.name], [bbr.name], []]
+    assert [each.scale for each in made] == ["full", "full", "full (part)"]
 
 
 def test_a_cell_whose_constants_failed_counts_as_missed_and_is_told() -> None:
@@ -142,12 +151,12 @@ def test_a_cell_whose_constants_failed_counts_as_missed_and_is_told() -> None:
             point("auto", *[good(1.0)] * 12),
         ],
     }
-    made = grid_page.outcome(found, {}, 12.0, "full")
+    made = grid_page.outcome("cubic", found, {}, 12.0, "full")
     figures = {figure.what: figure for figure in made.figures}
     assert figures["cells without a yardstick, because constants failed"].passed is False
     assert figures["auto: cells with at least 0.9 of the best constant's utility"].values == [0.5]
     assert any(f"{second.name} (fixed 8)" in note for note in made.notes)
-    whole = grid_page.outcome({first: found[first]}, {}, 12.0, "full")
+    whole = grid_page.outcome("cubic", {first: found[first]}, {}, 12.0, "full")
     assert whole.figures[0].passed is True and not any("count as missed" in note for note in whole.notes)
 
 
@@ -179,7 +188,7 @@ def test_a_cell_is_measured_kept_and_told(kept: Path, monkeypatch: pytest.Monkey
     options = Options(cells="50M-1ms-loss0-nocap", optimizers=("falcon",), seconds=2.0, repetitions=1)
     run.measure("grid", options)
     name = "cubic-50M-1ms-loss0-nocap"
-    document = json.loads((kept / "grid.json").read_text())
+    document = json.loads((kept / "grid-cubic.json").read_text())
     assert names(document) == [name]
     assert document["scale"] == "quick, 2 of 12 s (part)"
     points = json.loads((kept / "tmp" / "grid-quick" / f"{name}.json").read_text())["points"]

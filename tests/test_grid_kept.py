@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 import emulated
+import grid_page
 import results
 import tuned
 from bench import Options
@@ -67,6 +69,7 @@ def ground(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
     """A ground without any network, which keeps what is measured in a directory of the test."""
     ground = Ground()
     monkeypatch.setattr(grid, "KEPT", scratch / "kept")
+    monkeypatch.setattr(results, "FOLDER", scratch / "results")
     monkeypatch.setattr(grid, "SOURCES", (scratch / "source",))
     monkeypatch.setattr(grid, "Bench", lambda *_: SimpleNamespace(data=lambda *_: SimpleNamespace(path=scratch)))
     monkeypatch.setattr(grid, "program", lambda: ground.program)
@@ -115,6 +118,28 @@ def test_constants_of_another_build_of_edt_are_kept_if_asked_for_but_not_those_o
     assert run(ground, scratch, optimizers=names, keep_fixed=True)[1] == ["falcon"]
     ground.program, ground.source = b"a third edt", b"changed code"
     assert run(ground, scratch, optimizers=names, keep_fixed=True)[1] == ["falcon", *EVERY]
+
+
+def test_constants_are_known_from_results_where_their_points_are_gone(ground: Ground, scratch: Path) -> None:
+    work, _ = run(ground, scratch, optimizers=("falcon",))
+    first = grid_page.outcome("cubic", work.found(), work.missing(), work.seconds, "full")
+    results.keep(first, "")
+    shutil.rmtree(scratch / "kept")
+    ground.program = b"another edt"
+    work, made = run(ground, scratch, optimizers=("falcon",), keep_fixed=True)
+    assert made == ["falcon"]
+    again = grid_page.outcome("cubic", work.found(), work.missing(), work.seconds, "full")
+    assert (again.tables, again.points, again.figures) == (first.tables, first.points, first.figures)
+    assert "of which edt failed at 0" in again.notes[1]
+    # Nor does that depend on who told of them last.
+    results.keep(again, "")
+    shutil.rmtree(scratch / "kept")
+    assert run(ground, scratch, optimizers=("falcon",), keep_fixed=True, seconds=60.0)[1] == ["falcon", *EVERY]
+    shutil.rmtree(scratch / "kept")
+    assert run(ground, scratch, optimizers=("falcon",), keep_fixed=True)[1] == ["falcon"]
+    shutil.rmtree(scratch / "kept")
+    ground.source = b"changed code"
+    assert run(ground, scratch, optimizers=("falcon",), keep_fixed=True)[1] == ["falcon", *EVERY]
 
 
 def test_what_edt_failed_at_is_kept_and_what_had_no_path_or_no_time_is_tried_again(

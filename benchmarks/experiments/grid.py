@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -13,10 +13,10 @@ import paths
 import tuned
 from bench import KEPT, Bench, Options
 from cells import Cell, batches, chosen, grid
-from grid_page import outcome
+from grid_page import outcomes
 from points import OutOfTime, Point, Points
 from processes import ROOT, Failed, TooSlow, Workplace, workplace
-from results import Outcome, digest, program
+from results import Outcome, digest, earlier, program
 from timed import Timed, supply, timed
 from timelines import mean, streams, throughput_bps
 from together import together
@@ -27,7 +27,7 @@ SECONDS = (12.0, 60.0)
 REPETITIONS = (1, 5)
 SOURCE_SCALE = 0.5
 """Of the data set `uniform`: 32 files of 16 MiB, each of which is sent many times under other names."""
-Tell = Callable[[dict[Cell, list[Point]], dict[Cell, int], float, str], Outcome]
+Tell = Callable[[dict[Cell, list[Point]], dict[Cell, int], float, str], Iterable[Outcome]]
 """Tells of the points of all cells, and of how many are missing, of transfers of so many seconds, at a scale."""
 SOURCES = tuple(ROOT / "benchmarks" / name for name in ("cells.py", "timed.py", "verdicts.py", "experiments/grid.py"))
 """What measures a point and judges it, beside the emulator of paths."""
@@ -39,7 +39,7 @@ def run(options: Options) -> Iterator[Outcome]:
     Raises:
         OutOfTime: after the outcome, if something of what was asked for is missing.
     """
-    return measured(Grid, outcome, options)
+    return measured(Grid, outcomes, options)
 
 
 def measured(kind: type[Grid], tell: Tell, options: Options) -> Iterator[Outcome]:
@@ -53,7 +53,7 @@ def measured(kind: type[Grid], tell: Tell, options: Options) -> Iterator[Outcome
             late = True
     full = not options.quick
     scale = options.scale_beside(REPETITIONS[full], kind.lasting[full])
-    yield tell(work.found(), work.missing(), work.seconds, scale)
+    yield from tell(work.found(), work.missing(), work.seconds, scale)
     if late:
         raise OutOfTime
 
@@ -90,8 +90,24 @@ class Grid:
         resume = self.options.resume or cell not in self.cells
         file = self.folder / f"{cell.name}.json"
         points = Points(file, f"{self.seconds:g} s", resume=resume, deadline=self.options.deadline)
-        points.found = {key: point for key, point in points.found.items() if self.holds(point)}
+        told = self.told(cell) if self.options.keep_fixed else {}
+        points.found = {key: point for key, point in {**told, **points.found}.items() if self.holds(point)}
         return points
+
+    def told(self, cell: Cell) -> dict[str, Point]:
+        """The transfers with constants that results tell of: their points may be gone."""
+        of = earlier(f"{self.name}-{cell.congestion}").get(cell.name, {})
+        same = of.get("seconds") == self.seconds
+        return {
+            key: {
+                "name": key.rpartition(" #")[0],
+                "seed": int(key.rpartition("#")[2]),
+                "timeline": [],
+                "again": False,
+                **point,
+            }
+            for key, point in (of.get("constants", {}).items() if same else ())
+        }
 
     def holds(self, point: Point) -> bool:
         """Whether what was measured still counts: also a failure, unless it was one of the ground and not of edt."""

@@ -51,7 +51,7 @@ def run(options: Options) -> Iterator[Outcome]:
     Raises:
         OutOfTime: after the outcome, if something of what was asked for is missing.
     """
-    return measured(Rivals, outcome, options)
+    return measured(Rivals, lambda *found: [outcome(*found)], options)
 
 
 def outcome(found: dict[Cell, list[Point]], missing: dict[Cell, int], seconds: float, scale: str) -> Outcome:
