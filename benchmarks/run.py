@@ -124,9 +124,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--congestion", metavar="LIST", default="cubic", help="of `grid` and `rivals`: cubic, bbr, reno (default cubic)"
     )
-    found.add_argument(
-        "--keep-fixed", action="store_true", help="with --resume, `grid` keeps constants of other builds of edt"
-    )
+    found.add_argument("--keep-fixed", action="store_true", help="`grid` keeps constants of other builds of edt")
     found.add_argument("--repetitions", type=int, help="runs of each point")
     found.add_argument("--seconds", type=float, help="what a copy at the path's rate takes; scales the data sets")
     return found

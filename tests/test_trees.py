@@ -52,6 +52,18 @@ def test_a_tree_is_copied_between_two_local_directories(edt: Edt, source: Path, 
     assert snapshot(scratch / "target") == snapshot(source)
 
 
+def test_sources_and_destinations_may_have_names_that_are_not_utf_8(edt: Edt, source: Path, scratch: Path) -> None:
+    name, single, target = (os.fsdecode(raw) for raw in (b"caf\xe9 *", b"100%\xff", b"to\xff"))
+    fill(source / name / "b.bin", 1000, "b")
+    fill(scratch / single, 500, "single")
+    edt.copy(source / name, scratch / single, scratch / target)
+    assert set(contents(scratch / target)) == {single, f"{name}/b.bin"}
+    edt.copy(source / "caf*", scratch / "matched")
+    assert set(contents(scratch / "matched")) == {"b.bin"}
+    wrong = edt.run("cp", source, "s3://bucket/" + name)
+    assert wrong.code == 2 and "a URL holds nothing but UTF-8" in wrong.err
+
+
 @pytest.mark.parametrize("scheme", ["edt", "edts"])
 @pytest.mark.parametrize("size", [0, 1, 262_143, 262_144, 262_145, MIB, 3 * MIB + 1])
 def test_a_file_of_any_size_is_copied_to_a_file(

@@ -1,10 +1,15 @@
 //! One side of a transfer: a URL or a path, parsed and checked.
 
 mod service;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::remote::added;
@@ -70,6 +75,12 @@ impl Location {
     }
 }
 
+/// Why a URL is refused whose bytes are no text.
+const BROKEN: &str = "its percent encoding is broken or not UTF-8";
+
+/// What is written otherwise in the path of a URL.
+const NAMED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// Parts of a query's names whose values are as good as a password.
 const SIGNED: [&str; 7] = ["sig", "token", "credential", "key", "pass", "secret", "auth"];
 
@@ -77,6 +88,15 @@ impl Endpoint {
     /// Takes a URL or a path as a user wrote it; a mistake in it shows in [`Endpoint::resolve`].
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into() }
+    }
+
+    /// Takes what a command line holds; fails on a URL that is not UTF-8.
+    pub fn from_argument(text: &OsStr) -> Result<Self> {
+        let shown = text.to_string_lossy();
+        if text.to_str().is_none() && shown.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme)) {
+            return Err(Self::new(shown).refused("a URL holds nothing but UTF-8"));
+        }
+        Ok(Self::from(Path::new(text)))
     }
 
     /// The text, as written; `Display` leaves out a password, and signatures and keys of its query.
@@ -116,8 +136,8 @@ impl Endpoint {
         if !path.starts_with('/') {
             return Err(self.refused("a file URL names an absolute path: file:///path"));
         }
-        let path = self.decode(path)?;
-        Ok(Location::Local { directory: path.ends_with('/'), path: PathBuf::from(path) })
+        let name = percent_decode(path).and_then(local_name).ok_or_else(|| self.refused(BROKEN))?;
+        Ok(Location::Local { directory: path.ends_with('/'), path: PathBuf::from(name) })
     }
 
     fn remote(&self, rest: &str, tls: bool) -> Result<Location> {
@@ -175,7 +195,7 @@ impl Endpoint {
     }
 
     fn decode(&self, text: &str) -> Result<String> {
-        percent_decode(text).ok_or_else(|| self.refused("its percent encoding is broken or not UTF-8"))
+        percent_decode(text).and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(|| self.refused(BROKEN))
     }
 
     fn unknown(&self, scheme: &str) -> Error {
@@ -229,7 +249,7 @@ fn split_host(authority: &str) -> Option<(&str, Option<u16>)> {
     Some((host, port))
 }
 
-fn percent_decode(text: &str) -> Option<String> {
+fn percent_decode(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, tail)) = rest.split_first() {
@@ -242,7 +262,18 @@ fn percent_decode(text: &str) -> Option<String> {
             rest = tail;
         }
     }
-    String::from_utf8(bytes).ok()
+    Some(bytes)
+}
+
+#[cfg(unix)]
+#[expect(clippy::unnecessary_wraps, reason = "other systems do not have every name")]
+fn local_name(bytes: Vec<u8>) -> Option<OsString> {
+    Some(std::os::unix::ffi::OsStringExt::from_vec(bytes))
+}
+
+#[cfg(not(unix))]
+fn local_name(bytes: Vec<u8>) -> Option<OsString> {
+    String::from_utf8(bytes).ok().map(OsString::from)
 }
 
 /// Parses a size in bytes with an optional unit: `k`, `M`, `G`, `T` are decimal (also `kB`, ...), `KiB`, `MiB`, `GiB`, `TiB` binary.
@@ -289,8 +320,13 @@ impl From<String> for Endpoint {
 }
 
 impl From<&Path> for Endpoint {
+    /// A path that is not UTF-8 becomes a `file://` URL, in which its bytes are percent-encoded.
     fn from(path: &Path) -> Self {
-        Self::new(path.to_string_lossy())
+        if path.to_str().is_some() || cfg!(not(unix)) {
+            return Self::new(path.to_string_lossy());
+        }
+        let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+        Self::new(format!("file://{}", percent_encode(whole.as_os_str().as_encoded_bytes(), NAMED)))
     }
 }
 
@@ -303,73 +339,5 @@ impl From<PathBuf> for Endpoint {
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&without_signature(&without_password(&self.text)))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_url_names_host_port_and_path() {
-        let Location::Remote(remote) = Endpoint::from("edt://[::1]:9000/a%20b/").resolve().unwrap() else { panic!() };
-        assert_eq!((remote.host.as_str(), remote.port, remote.path.as_str()), ("::1", 9000, "a b"));
-        assert!(remote.directory && !remote.tls);
-    }
-
-    #[test]
-    fn a_text_without_scheme_is_a_path() {
-        assert!(Endpoint::from("a/b:c").is_local());
-        assert!(Endpoint::from("file:///tmp/x").is_local());
-        assert!(!Endpoint::from("file://host/x").is_local());
-    }
-
-    #[test]
-    fn memory_has_as_many_files_as_it_is_asked_for() {
-        for (text, count, size) in [("zero:", 0, 0), ("zero:5", 1, 5), ("zero:4x1GiB", 4, 1 << 30)] {
-            assert_eq!(Endpoint::from(text).resolve().unwrap(), Location::Zero { count, size });
-        }
-    }
-
-    #[test]
-    fn a_service_keeps_keys_as_written_and_decodes_paths() {
-        let Location::Service(s3) = Endpoint::from("s3://bucket/a%20b?c").resolve().unwrap() else { panic!() };
-        assert_eq!((s3.host.as_str(), s3.path.as_str(), s3.query, s3.directory), ("bucket", "a%20b?c", None, false));
-        let Location::Service(http) = Endpoint::from("https://h:81/a%20b/?c=%2F").resolve().unwrap() else { panic!() };
-        assert_eq!((http.port, http.path.as_str(), http.query.as_deref()), (Some(81), "a b/", Some("c=%2F")));
-        let Location::Service(sftp) = Endpoint::from("sftp://me@[::1]:22//x").resolve().unwrap() else { panic!() };
-        assert_eq!((sftp.user.as_deref(), sftp.path.as_str()), (Some("me"), "/x"));
-        assert_eq!(sftp.place(), "sftp://me@[::1]:22");
-    }
-
-    #[test]
-    fn an_error_shows_no_password() {
-        for url in ["ftp://me:hunter2@h/a", "edt://me:hunter2@h/a", "what://me:hunter2@h/a", "https://me@h:0/a?sig=hunter2"] {
-            let error = Endpoint::from(url).resolve().unwrap_err().explain();
-            assert!(!error.contains("hunter2") && error.contains("me"), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_signature_is_not_shown() {
-        let shown = |url: &str| Endpoint::from(url).to_string();
-        assert_eq!(shown("https://h/a?x=1&X-Amz-Signature=abc"), "https://h/a?x=1&X-Amz-Signature=...");
-        assert_eq!(shown("s3://b/a?sig=abc"), "s3://b/a?sig=abc");
-    }
-
-    #[test]
-    fn unknown_schemes_and_broken_urls_are_refused() {
-        for bad in
-            ["gopher://x/y", "edt://", "edt://host:0/", "edt://host:99999/", "edt://user@host/", "edt://h/%zz", "", "zero:x"]
-        {
-            assert!(Endpoint::from(bad).resolve().is_err(), "{bad} passed");
-        }
-    }
-
-    #[test]
-    fn sizes_have_units() {
-        assert_eq!(parse_size("4MiB"), Some(4 << 20));
-        assert_eq!(parse_size("1.5G"), Some(1_500_000_000));
-        assert_eq!(parse_size("x"), None);
     }
 }

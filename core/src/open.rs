@@ -88,9 +88,8 @@ fn several(locations: &[Location], options: &TransferOptions) -> Result<Sources>
         return Err(mixed());
     }
     let mut base = paths[0].parent().unwrap_or(Path::new("/")).to_path_buf();
-    while !paths.iter().all(|path| path.starts_with(&base)) {
-        base.pop();
-    }
+    // A source that holds another keeps its own name too.
+    while !paths.iter().all(|path| path.starts_with(&base) && *path != base) && base.pop() {}
     let mut roots = Vec::new();
     for path in &paths {
         let below = relative(path.strip_prefix(&base).unwrap_or(path))?;
@@ -290,11 +289,12 @@ pub(crate) fn memory(endpoint: &Endpoint, here: String) -> Result<Endpoint> {
 /// An endpoint as this process understands it: a local path as an absolute one, and before the URL of an object store the address that
 /// the environment gives its service.
 pub(crate) fn place_of(endpoint: &Endpoint) -> Result<String> {
-    if endpoint.is_local() {
-        let path = std::path::absolute(endpoint.as_str()).unwrap_or_default();
-        return Ok(path.components().collect::<PathBuf>().to_string_lossy().into_owned());
+    let location = endpoint.resolve()?;
+    if let Location::Local { path, .. } = &location {
+        let path = std::path::absolute(path).unwrap_or_default();
+        return Ok(Endpoint::from(path.components().collect::<PathBuf>()).as_str().to_owned());
     }
-    let address = endpoint.resolve()?.service().map(remote::address).transpose()?;
+    let address = location.service().map(remote::address).transpose()?;
     Ok(address.unwrap_or_default() + endpoint.as_str())
 }
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Literal, TypeAlias, TypedDict
+from urllib.parse import quote
+
+from edt.errors import InvalidInputError
 
 Path: TypeAlias = str | os.PathLike[str]
 """A URL or local path as text, or a path object, which is always local."""
@@ -126,8 +130,16 @@ class ServeOptions(TypedDict, total=False):
 
 def endpoint_text(path: Path) -> str:
     """Writes an endpoint as the core takes it."""
+    text = os.fspath(path)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # Bytes that are not UTF-8 are kept by Python in characters that no text may hold.
+        if isinstance(path, str) and re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text):
+            what = f"could not use the endpoint `{text.encode(errors='replace').decode()}`"
+            raise InvalidInputError(what, cause="a URL holds nothing but UTF-8") from None
+        return "file://" + quote(os.fsencode(os.path.join(os.getcwd(), text)))
     if isinstance(path, str):
         return path
-    text = os.fspath(path)
     # A path object is no URL, whatever it looks like: `Path("zero:1")` is a file.
     return os.path.join(os.curdir, text) if ":" in text and not os.path.isabs(text) else text

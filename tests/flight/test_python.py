@@ -48,6 +48,15 @@ def test_columns_and_rows_are_chosen_by_the_service(service: Service, table: pa.
     assert max(batch.num_rows for batch in found.to_batches()) <= 99
 
 
+def test_an_option_that_there_is_not_is_refused(service: Service, table: pa.Table) -> None:
+    url, option = service.flight("t.parquet"), {"colums": ["id"]}
+    for use in (edt.flight.read_table, edt.flight.open_stream):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'colums'"):
+            use(url, **option)  # type: ignore[operator]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'columns'"):
+        edt.flight.write_table(table, url, columns=["id"])  # type: ignore[call-arg]
+
+
 def test_a_server_that_is_read_only_is_asked_for_columns_and_rows_too(serve_flight: Start) -> None:
     service = serve_flight("--read-only")
     write_parquet(service.root / "t.parquet", sample())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import sys
 from pathlib import Path
@@ -69,6 +70,16 @@ def test_a_tree_survives_the_way_to_a_server_and_back(
     assert content(root / "deep" / "er") == content(tree)
     edt.copy(server.url + "deep/er", target)
     assert content(target) == content(tree)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_names_that_are_not_utf_8_are_taken(tree: Path, tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9 100%")
+    tree.rename(tmp_path / name)
+    edt.copy(f"{tmp_path}/{name}", tmp_path / os.fsdecode(b"to\xff"))
+    assert content(tmp_path / os.fsdecode(b"to\xff")) == content(tmp_path / name)
+    with pytest.raises(edt.InvalidInputError, match="a URL holds nothing but UTF-8"):
+        edt.copy(tmp_path / name, "s3://bucket/" + name)
 
 
 def test_filters_and_dry_run_reach_the_core(tree: Path, target: Path) -> None:

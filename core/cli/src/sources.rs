@@ -139,6 +139,11 @@ impl Pattern {
     }
 
     fn endpoint(&self, path: &RelativePath) -> Result<Endpoint> {
+        #[cfg(unix)]
+        if self.spelling == Spelling::Local {
+            let name: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(path.as_bytes());
+            return Ok(Endpoint::from(std::path::Path::new(&self.base).join(name)));
+        }
         let name = std::str::from_utf8(path.as_bytes()).map_err(|_| {
             self.error(ErrorKind::InvalidInput, format!("the name of `{path}` is not UTF-8"))
                 .with_hint("copy the directory that holds it")
@@ -156,10 +161,7 @@ impl Pattern {
 fn is_match(glob: &GlobMatcher, pattern: &str, path: &RelativePath) -> bool {
     let asks_hidden = pattern.split('/').any(|name| name.starts_with('.'));
     let hidden = path.components().any(|name| name.starts_with(b"."));
-    let Ok(text) = std::str::from_utf8(path.as_bytes()) else {
-        return glob.is_match(String::from_utf8_lossy(path.as_bytes()).as_ref());
-    };
-    glob.is_match(text) && (asks_hidden || !hidden)
+    glob.is_match(String::from_utf8_lossy(path.as_bytes()).as_ref()) && (asks_hidden || !hidden)
 }
 
 fn percent_encoded(name: &str) -> String {

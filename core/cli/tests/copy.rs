@@ -43,6 +43,9 @@ fn several_sources_keep_their_names() {
     world.write("other", "o");
     world.edt("cp src other dst/").expect(0);
     assert_eq!(names(&world.path("dst")), ["other", "src/a.txt", "src/sub/b.bin", "src/sub/empty"]);
+    // One that holds another too.
+    world.edt("cp src/a.txt src both/").expect(0);
+    assert_eq!(names(&world.path("both")), ["a.txt", "src/a.txt", "src/sub/b.bin", "src/sub/empty"]);
 }
 
 #[test]
@@ -269,6 +272,9 @@ fn sync_sends_what_changed_and_delete_removes_the_rest() {
 fn without_overwrite_a_file_that_stands_there_fails_and_stays() {
     let world = world_with_tree();
     world.write("dst/a.txt", "mine");
+    let dry = world.edt("cp --no-overwrite --dry-run src dst").expect(1);
+    assert!(dry.err.contains("`a.txt`: the name is taken") && dry.err.contains("dry run: 2 files"), "{}", dry.err);
+    assert!(!dry.out.contains("a.txt") && dry.out.contains("b.bin") && !world.exists("dst/sub"), "{}", dry.out);
     world.edt("cp --no-overwrite src dst").expect(1);
     assert_eq!(world.read("dst/a.txt"), "mine");
     assert!(world.exists("dst/sub/b.bin"));

@@ -60,7 +60,7 @@ impl Scratch {
                 .with_hint("name an existing directory that can be written as the destination")
         })?;
         // What is partial lies beside the target, and so inside the scratch directory too.
-        let target = Endpoint::new(format!("{}/", path.join("data").display()));
+        let target = Endpoint::from(path.join("data").join(""));
         Ok(Self { place: Place::Here(path), target })
     }
 

@@ -177,6 +177,7 @@ fn have() -> Have {
         written: None,
         hands_back: None,
         inside: None,
+        taken: None,
     }
 }
 

@@ -19,12 +19,11 @@ from pyarrow import flight
 from edt import _edt
 from edt._flight.failure import Kinds, reported
 from edt.errors import InvalidInputError, RefusedError, UnreachableError
+from edt.flight import FlightOptions
 from edt.options import Path
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-    from edt.flight import FlightOptions
 
 SCHEMES = ("flight", "flight+tls")
 PORT = 8815
@@ -52,6 +51,8 @@ class Place:
     """A path on a Flight service, and how to come there."""
 
     def __init__(self, url: str, **options: Unpack[FlightOptions]) -> None:
+        if unknown := options.keys() - FlightOptions.__annotations__.keys():
+            raise TypeError(f"got an unexpected keyword argument '{min(unknown)}'")
         parts = self._parts(url)
         self.url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         self.host, self.port = parts.hostname or "", parts.port or PORT

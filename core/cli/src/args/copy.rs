@@ -132,10 +132,10 @@ pub(crate) struct CopyArgs {
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
     /// What to copy: paths, URLs or quoted patterns
-    #[arg(required = true, num_args = 1.., value_name = "SRC")]
+    #[arg(required = true, num_args = 1.., value_name = "SRC", value_parser = values::endpoint())]
     pub(crate) sources: Vec<String>,
     /// Where to: a path or URL
-    #[arg(required = true, value_name = "DST")]
+    #[arg(required = true, value_name = "DST", value_parser = values::endpoint())]
     pub(crate) destination: String,
 }
 

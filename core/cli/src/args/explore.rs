@@ -60,10 +60,10 @@ pub(crate) struct ExploreArgs {
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
     /// From where: a path or URL
-    #[arg(value_name = "SRC")]
+    #[arg(value_name = "SRC", value_parser = values::endpoint())]
     pub(crate) source: String,
     /// To where: a path or URL
-    #[arg(value_name = "DST")]
+    #[arg(value_name = "DST", value_parser = values::endpoint())]
     pub(crate) destination: String,
 }
 

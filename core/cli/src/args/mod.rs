@@ -112,6 +112,7 @@ pub(crate) struct ListArgs {
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
     /// What to list: a path or URL
+    #[arg(value_parser = values::endpoint())]
     pub(crate) url: String,
 }
 
@@ -124,6 +125,7 @@ pub(crate) struct StatArgs {
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
     /// What to describe: a path or URL
+    #[arg(value_parser = values::endpoint())]
     pub(crate) url: String,
 }
 
@@ -136,7 +138,7 @@ pub(crate) struct RemoveArgs {
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
     /// What to remove: paths or URLs
-    #[arg(required = true, value_name = "URL")]
+    #[arg(required = true, value_name = "URL", value_parser = values::endpoint())]
     pub(crate) urls: Vec<String>,
 }
 
@@ -151,6 +153,7 @@ pub(crate) struct VerifyArgs {
     /// The manifest that `edt cp --manifest FILE` wrote
     pub(crate) manifest: PathBuf,
     /// Where the files are: the destination given to `edt cp`, or another copy of it
+    #[arg(value_parser = values::endpoint())]
     pub(crate) url: String,
 }
 
@@ -168,6 +171,7 @@ pub(crate) struct CleanArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// Where to look: the URL of an object store, or of a file server's directory
+    #[arg(value_parser = values::endpoint())]
     pub(crate) url: String,
 }
 

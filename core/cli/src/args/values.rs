@@ -2,8 +2,16 @@
 
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use edt::Endpoint;
+
 /// Longest time of an option.
 const LONGEST: Duration = Duration::from_hours(24);
+
+/// Takes a path or URL; a path that is not UTF-8 as a URL that is.
+pub(super) fn endpoint() -> impl TypedValueParser<Value = String> {
+    OsStringValueParser::new().try_map(|text| Endpoint::from_argument(&text).map(|endpoint| endpoint.as_str().to_owned()))
+}
 
 /// Reads a size in bytes: `16MiB`, `64M`, `1000000`.
 pub(super) fn size(text: &str) -> Result<u64, String> {

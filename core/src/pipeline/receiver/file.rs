@@ -12,6 +12,7 @@ use crate::pipeline::digest::FileDigest;
 use crate::pipeline::journal::{BlockRecord, Record};
 use crate::pipeline::ranges::Ranges;
 use crate::pipeline::receiver::Shared;
+use crate::pipeline::taken;
 use crate::plan::key;
 use crate::protocol::frame::FLAG_ZERO;
 use crate::protocol::message::{FileHeader, ItemFailed, ItemKind, Message};
@@ -234,9 +235,7 @@ impl Shared {
         if self.overwrite == Overwrite::Replace || self.store.stat(path).is_err() {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::AlreadyExists, format!("could not write `{path}`"))
-            .with_cause("the name is taken, and what is there shall not be replaced")
-            .with_hint("let it be replaced, or choose another destination"))
+        Err(taken(&path.to_string()))
     }
 
     /// Removes a partial file that cannot be continued. It keeps its size until it is gone: it may stand under its final name too.

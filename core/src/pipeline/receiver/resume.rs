@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::buffer::SLAB_SIZE;
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::Fsync;
+use crate::options::{Fsync, Overwrite};
 use crate::path::RelativePath;
 use crate::pipeline::digest::{FileDigest, block_blake3, combine, crc64nvme};
 use crate::pipeline::journal::{BlockRecord, DoneFiles, DoneRecord, Journal, Record, RecoveredFile};
@@ -13,8 +13,10 @@ use crate::pipeline::ranges::Ranges;
 use crate::pipeline::receiver::Shared;
 use crate::plan::{is_chosen, key};
 use crate::protocol::message::{DoneKey, Have, Key, Message, PartialFile, parts};
-use crate::store::{Depth, EntryKind, Listing, NewFile, Partial, Times, Writer};
+use crate::store::{Depth, EntryKind, NewFile, Partial, Writer};
 use crate::sync::Mutex;
+
+mod standing;
 
 const KEYS_PER_MESSAGE: usize = 8192;
 
@@ -72,6 +74,9 @@ impl Shared {
         }
         if self.options.selection > 0 {
             self.tell_present(&base)?;
+        }
+        if self.options.dry_run && self.overwrite == Overwrite::Never {
+            self.tell_taken(&base)?;
         }
         let partial: Vec<PartialFile> = self
             .partials
@@ -250,49 +255,6 @@ impl Shared {
             self.touched.lock().extend(path.parent());
         }
         self.tell(Have { done: vec![key], ..Have::default() })
-    }
-
-    /// Tells which files stand at the destination, of those that the sender may send.
-    fn tell_present(&self, base: &RelativePath) -> Result<()> {
-        let times = self.capabilities.times;
-        let tell = |present: &mut Vec<Key>, written: &mut Vec<i64>| {
-            let (present, written) = (std::mem::take(present), std::mem::take(written));
-            self.tell(Have { present, written: (times == Times::Written).then_some(written), ..Have::default() })
-        };
-        let all = [RelativePath::root()];
-        let (mut present, mut written) = (Vec::new(), Vec::new());
-        for path in self.chosen.as_deref().unwrap_or(&all) {
-            self.go_on("what stands at the destination was looked at")?;
-            for entry in self.standing_at(&base.join(path))?.flatten().filter(|entry| entry.kind == EntryKind::File) {
-                self.go_on("what stands at the destination was listed")?;
-                let path = entry.path.strip_prefix(base).unwrap_or_default();
-                present.push(key::of_content(&path, entry.size, entry.modified_ns, times));
-                written.push(entry.modified_ns.unwrap_or(i64::MIN));
-                if present.len() >= KEYS_PER_MESSAGE {
-                    tell(&mut present, &mut written)?;
-                }
-            }
-        }
-        tell(&mut present, &mut written)
-    }
-
-    /// What stands at a place of the destination, which may be nothing. Where a chosen item cannot be looked at, it fails alone when it
-    /// is brought there.
-    fn standing_at(&self, place: &RelativePath) -> Result<Listing<'_>> {
-        let nothing = std::sync::Arc::new(|_: &RelativePath| false);
-        let unreachable = |kind| matches!(kind, ErrorKind::WrongType | ErrorKind::PermissionDenied) && self.chosen.is_some();
-        match self.store.list(place, Depth::Tree, nothing) {
-            Err(error) if error.kind() == ErrorKind::NotFound || unreachable(error.kind()) => Ok(Box::new(std::iter::empty())),
-            listing => listing,
-        }
-    }
-
-    /// An error if the half ends meanwhile.
-    fn go_on(&self, meanwhile: &str) -> Result<()> {
-        if self.stop.is_set() {
-            return Err(Error::new(ErrorKind::Cancelled, format!("the transfer ended while {meanwhile}")));
-        }
-        Ok(())
     }
 
     fn verify(&self, partial: &RecoveredFile) -> Result<Verified> {

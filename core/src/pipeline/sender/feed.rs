@@ -12,6 +12,7 @@ use crate::path::RelativePath;
 use crate::pipeline::sender::Shared;
 use crate::pipeline::sender::pending::Pending;
 use crate::pipeline::sender::queue::{PackItem, SourceFile};
+use crate::pipeline::taken;
 use crate::plan::walk::Found;
 use crate::plan::{key, walk, walk_chosen};
 use crate::protocol::message::{DoneKey, FileHeader, Have, ItemKind, Key, Listed, Message, Skipped, parts};
@@ -43,6 +44,10 @@ pub(crate) struct Known {
     /// When those of `present` were written, if that is to be compared.
     written: HashMap<Key, i64>,
     partial: HashMap<Key, (Key, Vec<(u64, u64)>)>,
+    /// The paths that are not to be replaced; known only on a dry run.
+    taken: HashSet<Key>,
+    /// The destination, as people know it.
+    resolved: String,
 }
 
 impl Known {
@@ -53,6 +58,8 @@ impl Known {
             Some(written) => self.written.extend(have.present.into_iter().zip(written)),
             None => self.present.extend(have.present),
         }
+        self.taken.extend(have.taken.unwrap_or_default());
+        self.resolved = have.resolved.unwrap_or_default();
         let sound = have.partial.into_iter().filter(|file| is_sound(&file.ranges));
         self.partial.extend(sound.map(|file| (file.path, (file.identity, file.ranges))));
         if have.last {
@@ -64,6 +71,13 @@ impl Known {
     fn done(&self, identity: Key) -> Option<&DoneKey> {
         let found = self.done.binary_search_by_key(&identity, |done| done.key);
         found.ok().map(|at| &self.done[at])
+    }
+
+    /// Whether a dry run knows that the name is taken by something that is not to be replaced, and is not what would be sent.
+    fn is_in_the_way(&self, entry: &Entry, destination: &RelativePath, times: Times) -> bool {
+        entry.kind == EntryKind::File
+            && self.taken.contains(&key::of_path(destination))
+            && !self.is_present(entry, destination, times)
     }
 
     fn is_present(&self, entry: &Entry, destination: &RelativePath, times: Times) -> bool {
@@ -137,6 +151,10 @@ impl<'a> Feed<'a> {
         self.listed.bytes += entry.size;
         let identity = key::of_source(destination, &entry);
         self.keep(destination);
+        if self.known.is_in_the_way(&entry, destination, self.times) {
+            let name = if destination.is_root() { self.known.resolved.clone() } else { destination.to_string() };
+            return self.shared.item_failed(0, destination.as_bytes(), &taken(&name));
+        }
         if entry.kind == EntryKind::File
             && let Some(skipped) = self.left_out(&entry, destination, identity)
         {

@@ -32,6 +32,9 @@ pub struct Have {
     /// In the last part: whether the source, one file, goes into the destination and not under its name.
     #[n(7)]
     pub inside: Option<bool>,
+    /// Keys of the paths of files and links that stand at the destination, on a dry run where none of them is to be replaced.
+    #[n(8)]
+    pub taken: Option<Vec<Key>>,
 }
 
 /// A file that an earlier attempt published, with the digests that it was published with.

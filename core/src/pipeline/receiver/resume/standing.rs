@@ -1,0 +1,77 @@
+//! What stands at the destination before a session begins, as far as the sender has to know it.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::RelativePath;
+use crate::pipeline::receiver::Shared;
+use crate::plan::key;
+use crate::protocol::message::{Have, Key};
+use crate::store::{Depth, EntryKind, Listing, Times};
+
+use super::KEYS_PER_MESSAGE;
+
+impl Shared {
+    /// Tells which files stand at the destination, of those that the sender may send.
+    pub(super) fn tell_present(&self, base: &RelativePath) -> Result<()> {
+        let times = self.capabilities.times;
+        let tell = |present: &mut Vec<Key>, written: &mut Vec<i64>| {
+            let (present, written) = (std::mem::take(present), std::mem::take(written));
+            self.tell(Have { present, written: (times == Times::Written).then_some(written), ..Have::default() })
+        };
+        let all = [RelativePath::root()];
+        let (mut present, mut written) = (Vec::new(), Vec::new());
+        for path in self.chosen.as_deref().unwrap_or(&all) {
+            self.go_on("what stands at the destination was looked at")?;
+            for entry in self.standing_at(&base.join(path))?.flatten().filter(|entry| entry.kind == EntryKind::File) {
+                self.go_on("what stands at the destination was listed")?;
+                let path = entry.path.strip_prefix(base).unwrap_or_default();
+                present.push(key::of_content(&path, entry.size, entry.modified_ns, times));
+                written.push(entry.modified_ns.unwrap_or(i64::MIN));
+                if present.len() >= KEYS_PER_MESSAGE {
+                    tell(&mut present, &mut written)?;
+                }
+            }
+        }
+        tell(&mut present, &mut written)
+    }
+
+    /// Tells a dry run what stands at the destination, where none of it is to be replaced. Where nobody may look, all counts as free.
+    pub(super) fn tell_taken(&self, base: &RelativePath) -> Result<()> {
+        let all = [RelativePath::root()];
+        let mut taken = Vec::new();
+        let tell = |taken: &mut Vec<Key>| self.tell(Have { taken: Some(std::mem::take(taken)), ..Have::default() });
+        for path in self.chosen.as_deref().unwrap_or(&all) {
+            self.go_on("what stands at the destination was looked at")?;
+            let standing = match self.standing_at(&base.join(path)) {
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => continue,
+                standing => standing?,
+            };
+            for entry in standing.flatten().filter(|entry| entry.kind != EntryKind::Directory) {
+                self.go_on("what stands at the destination was listed")?;
+                taken.push(key::of_path(&entry.path.strip_prefix(base).unwrap_or_default()));
+                if taken.len() >= KEYS_PER_MESSAGE {
+                    tell(&mut taken)?;
+                }
+            }
+        }
+        tell(&mut taken)
+    }
+
+    /// What stands at a place of the destination, which may be nothing. Where a chosen item cannot be looked at, it fails alone when it
+    /// is brought there.
+    fn standing_at(&self, place: &RelativePath) -> Result<Listing<'_>> {
+        let nothing = std::sync::Arc::new(|_: &RelativePath| false);
+        let unreachable = |kind| matches!(kind, ErrorKind::WrongType | ErrorKind::PermissionDenied) && self.chosen.is_some();
+        match self.store.list(place, Depth::Tree, nothing) {
+            Err(error) if error.kind() == ErrorKind::NotFound || unreachable(error.kind()) => Ok(Box::new(std::iter::empty())),
+            listing => listing,
+        }
+    }
+
+    /// An error if the half ends meanwhile.
+    pub(super) fn go_on(&self, meanwhile: &str) -> Result<()> {
+        if self.stop.is_set() {
+            return Err(Error::new(ErrorKind::Cancelled, format!("the transfer ended while {meanwhile}")));
+        }
+        Ok(())
+    }
+}
