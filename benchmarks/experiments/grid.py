@@ -90,11 +90,11 @@ class Grid:
         resume = self.options.resume or cell not in self.cells
         file = self.folder / f"{cell.name}.json"
         points = Points(file, f"{self.seconds:g} s", resume=resume, deadline=self.options.deadline)
-        told = self.told(cell) if self.options.keep_fixed else {}
-        points.found = {key: point for key, point in {**told, **points.found}.items() if self.holds(point)}
+        kept = self.from_results(cell) if self.options.keep_fixed else {}
+        points.found = {key: point for key, point in {**kept, **points.found}.items() if self.holds(point)}
         return points
 
-    def told(self, cell: Cell) -> dict[str, Point]:
+    def from_results(self, cell: Cell) -> dict[str, Point]:
         """The transfers with constants that results tell of: their points may be gone."""
         of = earlier(f"{self.name}-{cell.congestion}").get(cell.name, {})
         same = of.get("seconds") == self.seconds
