@@ -22,9 +22,10 @@ MYPY := $(BIN)/mypy --strict
 install = for after in "sleep 20" "sleep 120" false; do $(BIN)/python -m pip install --quiet $(1) && break || $$after; done
 # In a variable, for a comma would part the words of a call.
 EXTRAS := dev,train
-# Most tests wait for programs most of the time, so two files run at once; but not those that measure times and rates, nor those that share the
-# servers of a session, which keep what is left on them.
-ALONE := tests/endpoints tests/filesystem $(addprefix tests/test_,path.py known_path.py rates.py explore.py timed.py broker.py first_and_last.py)
+# Most tests wait for programs most of the time, so two files run at once, each with servers of its own; but not those that measure times and rates.
+TWO := -n 2 --dist loadfile
+ALONE := $(addprefix tests/,endpoints/test_faulty.py endpoints/test_tuning.py filesystem/test_services.py \
+	$(addprefix test_,path.py known_path.py rates.py explore.py timed.py broker.py first_and_last.py))
 # They run real programs at real speed, beside whatever else a machine does: one that fails is run once more, and named at the end. It is a fault all
 # the same, of the test or of edt: `make test AGAIN=0` accepts none.
 AGAIN ?= 1
@@ -89,11 +90,11 @@ demo: build
 
 test: build lint endpoints flight-clients target/nextflow/.built
 	cargo test --locked --workspace --profile $(EDT_TEST_PROFILE)
-	$(BIN)/python -m $(PYTEST) tests --ignore=tests/long $(ALONE:%=--ignore=%) --durations=20 -n 2 --dist loadfile
+	$(BIN)/python -m $(PYTEST) tests --ignore=tests/long $(ALONE:%=--ignore=%) --durations=20 $(TWO)
 	$(BIN)/python -m $(PYTEST) $(ALONE) --durations=40
 	cd simulator && ../$(BIN)/pytest
-	if $(NEW_ENOUGH); then cd plugins/snakemake && ../../$(BIN)/$(PYTEST); fi
-	cd plugins/nextflow && ../../$(BIN)/$(PYTEST) --ignore=tests/long
+	if $(NEW_ENOUGH); then cd plugins/snakemake && ../../$(BIN)/$(PYTEST) $(TWO); fi
+	cd plugins/nextflow && ../../$(BIN)/$(PYTEST) --ignore=tests/long $(TWO)
 
 # The plugin with the oldest Snakemake that it is tested with.
 test-snakemake-older: build endpoints

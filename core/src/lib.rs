@@ -27,7 +27,8 @@ pub mod server;
 mod session;
 pub mod store;
 pub mod sync;
-#[cfg(any(test, feature = "testing"))]
+// Not behind a feature: with one, a build for tests compiles this crate a second time.
+#[doc(hidden)]
 pub mod testing;
 pub mod transfer;
 pub mod whole_file;
