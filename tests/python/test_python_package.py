@@ -1,8 +1,7 @@
-"""What surrounds the API: imports, the command line, examples, types."""
+"""What surrounds the API: imports, the command line, examples."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -52,18 +51,3 @@ def test_an_example_runs(example: Path) -> None:
     outcome = run("-W", "error", example)
     assert outcome.returncode == 0, outcome.stderr
     assert outcome.stdout
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "arguments",
-    [("mypy", "--strict", "python/edt"), ("mypy.stubtest", "--mypy-config-file", "pyproject.toml", "edt._edt")],
-    ids=lambda a: a[0],
-)
-def test_the_types_are_right(arguments: tuple[str, ...]) -> None:
-    pytest.importorskip("mypy")
-    environment = {**os.environ, "MYPYPATH": ""}
-    outcome = subprocess.run(
-        [sys.executable, "-m", *arguments], cwd=ROOT, capture_output=True, text=True, check=False, env=environment
-    )
-    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
