@@ -117,9 +117,9 @@ class EdtFileSystem(Moved):
         return self.at_once(_caught(lambda each: self.cat_file(*each, **options), on_error != "return"), wanted)
 
     def pipe_file(self, path: str, value: Any, mode: str = "overwrite", **options: Any) -> None:
-        """Writes a file, in one round trip where it has at most 512 KiB."""
+        """Writes a file, in one round trip where it has at most 512 KiB and is not part of a transaction."""
         content = bytes(value)
-        if len(content) > SMALL:
+        if len(content) > SMALL or self._intrans:
             with self.open(path, "xb" if mode == "create" else "wb", **options) as file:
                 file.write(content)
             return

@@ -138,6 +138,8 @@ def test_links_lead_to_files_below_the_root(fs: EdtFileSystem, fs_path: str, pla
     (place / "a.txt").write_text("alpha")
     (place / "link").symlink_to("a.txt")
     (place / "broken").symlink_to("nowhere")
+    (place / "long/roken").parent.mkdir()
+    (place / "long/roken").symlink_to("x" * 300)
     info = fs.info(f"{fs_path}/link")
     assert (info["type"], info["size"], info["islink"], info["destination"]) == ("file", 5, True, "a.txt")
     assert fs.cat_file(f"{fs_path}/link") == b"alpha"
@@ -145,7 +147,9 @@ def test_links_lead_to_files_below_the_root(fs: EdtFileSystem, fs_path: str, pla
         ".txt": "file",
         "link": "file",
         "oken": "link",
+        "long": "directory",
     }
+    assert [each["type"] for each in fs.ls(f"{fs_path}/long")] == ["link"]
 
 
 def test_a_reader_goes_on_when_the_server_comes_back(serve: Any, edt: Edt, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,6 +157,51 @@ def test_a_transaction_brings_all_files_or_none(fs: EdtFileSystem, fs_path: str,
     assert not (place / "b").exists()
 
 
+@pytest.mark.parametrize("content", [b"small", LARGE], ids=["small", "large"])
+def test_a_transaction_goes_on_without_a_file_that_was_left_by_an_exception(
+    fs: EdtFileSystem, fs_path: str, place: Path, content: bytes
+) -> None:
+    with fs.transaction:
+        with pytest.raises(RuntimeError):
+            write_and_fail(fs.open(f"{fs_path}/a", "wb"), content)
+        fs.pipe_file(f"{fs_path}/b", LARGE)
+        fs.pipe_file(f"{fs_path}/b", content)
+        assert contents(place) == {}
+    assert contents(place) == {"b": content}
+
+
+def test_a_file_of_which_a_block_was_interrupted_is_thrown_away(
+    fs: EdtFileSystem, fs_path: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    file = fs.open(f"{fs_path}/a", "wb")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            file.write(LARGE)
+    file.close()
+    assert contents(place) == {}
+
+
+def test_files_that_are_links_arrive_with_their_content(
+    fs: EdtFileSystem, fs_path: str, place: Path, tmp_path: Path
+) -> None:
+    here, blobs = tmp_path / "here", tmp_path / "blobs"
+    here.mkdir()
+    blobs.mkdir()
+    for name in ("a", "b"):
+        (blobs / name).write_text(f"content of {name}")
+        (here / name).symlink_to(blobs / name)
+    fs.put(f"{here}/*", f"{fs_path}/there/")
+    assert (place / "there/a").read_text() == "content of a" and not (place / "there/b").is_symlink()
+    (place / "there/link").symlink_to("a")
+    names, out = ("link", "b"), tmp_path / "out"
+    fs.get([f"{fs_path}/there/{name}" for name in names], [str(out / name) for name in names])
+    assert (out / "link").read_text() == "content of a" and not (out / "link").is_symlink()
+
+
 def test_only_what_is_not_there_is_created_exclusively(fs: EdtFileSystem, fs_path: str, place: Path) -> None:
     for content in (b"small", LARGE):
         file = fs.open(f"{fs_path}/a", "xb")

@@ -114,17 +114,21 @@ def test_a_task_cannot_fetch_what_edt_does_not_claim(pipeline: Pipeline, address
 def test_a_task_can_fetch_for_itself_and_keep_its_results_there(server: Server, pipeline: Pipeline) -> None:
     (server.root / "x y").write_text("12345")
     pipeline.environment["PATH"] = f"{EDT.parent}:{pipeline.environment['PATH']}"
-    pipeline.configure("edt { maxStreams = 2; limitRate = '50 MB' }")
+    pipeline.configure("edt { maxStreams = 2; limitRate = '50 MB'; statTtl = '1 h' }")
+    # That nothing of the task is among it was seen before it ran, and not to be believed afterwards.
+    (server.root / "stored").mkdir()
+    (server.root / "stored" / "other").touch()
     script = f"""
 include {{ edtGet }} from 'plugin/nf-edt'
 process one {{
     storeDir '{server.url("stored")}'
     input: val address
-    output: path 'result'
-    script: "${{edtGet(address)}}; cat 'x y' 'x y' > result"
+    output: tuple path('result'), path('top50%.a%20b')
+    script: "${{edtGet(address)}}; cat 'x y' 'x y' > result; echo 1 > 'top50%.a%20b'"
 }}
 workflow {{ one(Channel.of(file('{server.url("x y")}'))) }}
 """
     pipeline.run(script)
     assert (server.root / "stored" / "result").read_text() == "1234512345"
+    assert {path.name for path in (server.root / "stored").iterdir()} == {"other", "result", "top50%.a%20b"}
     assert pipeline.run(script).submitted() == 0

@@ -111,11 +111,18 @@ def share(source: Path, target: Path, *, mode: int | None = None) -> None:
     try:
         if not _cloned(source, part) and (mode is not None or not _linked(source, part)):
             shutil.copy2(source, part)
+            _flush(part)
         if mode is not None:
             part.chmod(mode)
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    """Forces content to stable storage: size and time are all that is looked at later, also after a power loss."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def _cloned(source: Path, target: Path) -> bool:

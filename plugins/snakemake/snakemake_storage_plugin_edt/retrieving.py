@@ -103,12 +103,10 @@ class Retriever:
         digest = "blake3" if self.cache is not None else "none"
         first = next(iter(missing.values()))[0].place
         if first.tail:
-            moved = self.mover.move(
-                first.url, taken.data / first.path, {"": missing[first.path]}, digest=digest, fsync="none"
-            )
+            moved = self.mover.move(first.url, taken.data / first.path, {"": missing[first.path]}, digest=digest)
             return Moved({first.path if name == "" else name: error for name, error in moved.failed.items()})
         symlinks = "follow" if first.scheme in FOLLOWED else "keep"
-        return self.mover.move(root, taken.data, missing, name="lane", digest=digest, fsync="none", symlinks=symlinks)
+        return self.mover.move(root, taken.data, missing, name="lane", digest=digest, symlinks=symlinks)
 
     def _drop_what_is_gone(self, missing: Named, moved: Moved, taken: Lane) -> None:
         """Removes from directories what an earlier attempt brought and the storage has no more."""
@@ -117,9 +115,7 @@ class Retriever:
             if name in moved.failed or place.tail or not arrived.is_dir():
                 continue
             symlinks = "follow" if place.scheme in FOLLOWED else "keep"
-            mirrored = self.mover.move(
-                place.url, arrived, {"": requests}, selection="mirror", fsync="none", symlinks=symlinks
-            )
+            mirrored = self.mover.move(place.url, arrived, {"": requests}, selection="mirror", symlinks=symlinks)
             for error in mirrored.failed.values():
                 moved.failed[name] = error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
@@ -10,7 +11,14 @@ from typing import Any
 from edt import _edt
 from edt._fsspec.connected import Connected
 from edt._fsspec.place import Info, info_of, parent, relative
-from edt.errors import UnsupportedError, WrongTypeError
+from edt.errors import (
+    ConnectionLostError,
+    InvalidInputError,
+    ThrottledError,
+    UnreachableError,
+    UnsupportedError,
+    WrongTypeError,
+)
 
 
 class Listed(Connected):
@@ -30,9 +38,11 @@ class Listed(Connected):
         """Describes an entry; the file or directory that a link leads to."""
         path = self.plain(path)
         if not refresh:
-            for known in self.dircache.get(parent(path)) or ():
-                if known["name"] == path:
-                    return dict(known)
+            # They are sorted; one by one, a look at each entry of a large directory would take minutes.
+            known = self.dircache.get(parent(path)) or ()
+            at = bisect_left(known, path, key=lambda info: str(info["name"]))
+            if at < len(known) and known[at]["name"] == path:
+                return dict(known[at])
         return self._described([self.native.stat(relative(path))], "")[0]
 
     def found(self, path: str, refresh: bool = False) -> Info | None:
@@ -87,10 +97,12 @@ class Listed(Connected):
         return infos
 
     def _follow(self, info: Info) -> None:
-        """Describes a link to a file as that file."""
+        """Describes a link to a file as that file; whether it leads to one has to be known."""
         try:
             reader = self.native.open(relative(info["name"]), (0, 0))
-        except OSError:
+        except (ConnectionLostError, ThrottledError, UnreachableError):
+            raise
+        except (InvalidInputError, OSError):
             return
         info |= {"type": "file", "size": reader.size}
 

@@ -64,14 +64,19 @@ class Moved(Listed):
         else:
             self.bring(os.path.abspath(lpath), rpath, replace=mode != "create", callback=callback)
 
-    def fetch(self, sources: Sequence[str], target: str, callback: Callback = DEFAULT_CALLBACK) -> None:
-        """Copies paths of the server to this machine in one transfer."""
-        self._transfer([self.address(path) for path in sources], target, callback)
+    def fetch(
+        self, sources: Sequence[str], target: str, callback: Callback = DEFAULT_CALLBACK, *, symlinks: str = "follow"
+    ) -> None:
+        """Copies paths of the server to this machine in one transfer; links of a service are kept."""
+        addresses = [self.address(path) for path in sources]
+        self._transfer(addresses, target, callback, symlinks="keep" if self.service else symlinks)
 
-    def send(self, sources: Sequence[str], target: str, callback: Callback = DEFAULT_CALLBACK) -> None:
+    def send(
+        self, sources: Sequence[str], target: str, callback: Callback = DEFAULT_CALLBACK, *, symlinks: str = "follow"
+    ) -> None:
         """Copies paths of this machine to the server in one transfer."""
         slash = "/" if target.endswith("/") else ""
-        self._transfer(sources, self.address(target).rstrip("/") + slash, callback)
+        self._transfer(sources, self.address(target).rstrip("/") + slash, callback, symlinks=symlinks)
         self.forget(target)
 
     def bring(
@@ -111,8 +116,9 @@ class Moved(Listed):
         *,
         overwrite: str = "replace",
         resumable: bool = True,
+        symlinks: str = "keep",
     ) -> None:
-        options = {**self.connect_options, "overwrite": overwrite}
+        options = {**self.connect_options, "overwrite": overwrite, "symlinks": symlinks}
         with TransferHandle(_edt.start(list(sources), target, options, None, resumable)) as handle:
             for event in handle:
                 if isinstance(event, FileDone):

@@ -125,6 +125,7 @@ class WriteFile(AbstractBufferedFile):
         """Refuses a directory, and for `xb` whatever stands there."""
         self._folder: str | None = None
         self._small: bytes | None = None
+        self._aborted = False
         found = fs.found(path) if mode != "wb" else None
         if mode == "xb" and found is not None:
             raise FileExistsError(f"could not create `{path}`: it exists")
@@ -149,12 +150,7 @@ class WriteFile(AbstractBufferedFile):
 
     def _upload_chunk(self, final: bool = False) -> bool:
         if not final or self._folder is not None or self.buffer.tell() > SMALL:
-            try:
-                with self._temporary.open("ab") as file:
-                    file.write(self.buffer.getbuffer())
-            except OSError as error:
-                what = f"could not gather `{self.path}`: {error.strerror}; TMPDIR names a directory with more room"
-                raise OSError(error.errno, what, str(self._temporary)) from error
+            self._gather()
             self._small = None
         else:
             self._small = self.buffer.getvalue()
@@ -162,8 +158,26 @@ class WriteFile(AbstractBufferedFile):
             self.commit()
         return True
 
+    def _gather(self) -> None:
+        temporary = self._temporary
+        try:
+            with temporary.open("ab") as file:
+                file.write(self.buffer.getbuffer())
+        except BaseException as error:
+            # A part of it may be there, which would be there twice if it were written once more.
+            self.abort()
+            if not isinstance(error, OSError):
+                raise
+            what = f"could not gather `{self.path}`: {error.strerror}; TMPDIR names a directory with more room"
+            raise OSError(error.errno, what, str(temporary)) from error
+
     def commit(self) -> None:
-        """Brings the content to the server, where it appears under its name when it is complete."""
+        """Brings the content to the server, where it appears under its name when it is complete.
+
+        One that was aborted within a transaction is passed over.
+        """
+        if self._aborted:
+            return
         try:
             if self._small is not None:
                 self.fs.native.write(relative(self.path), self._small, self.mode != "xb")
@@ -182,7 +196,7 @@ class WriteFile(AbstractBufferedFile):
     def abort(self) -> None:
         """Closes the file without bringing anything to the server."""
         if not self.closed:
-            self.closed = True
+            self.closed = self._aborted = True
             self.discard()
 
     def close(self) -> None:

@@ -81,7 +81,7 @@ def get(fs: Moved, source: Any, destination: Any, recursive: bool, maxdepth: int
         destination = make_path_posix(destination)
     directory = isinstance(destination, str) and (trailing_sep(destination) or local.isdir(destination))
     if is_tree(source, destination, recursive, maxdepth) and fs.isdir(source):
-        fs.fetch([fs.plain(source)], tree_target(source, destination, directory), callback)
+        fs.fetch([fs.plain(source)], tree_target(source, destination, directory), callback, symlinks="keep")
         return
     if isinstance(source, list) and isinstance(destination, list):
         found, made = [fs.plain(path) for path in source], destination
@@ -107,7 +107,7 @@ def put(fs: Moved, source: Any, destination: Any, recursive: bool, maxdepth: int
     source = make_path_posix(source) if isinstance(source, str) else source
     directory = isinstance(destination, str) and (trailing_sep(destination) or fs.isdir(destination))
     if is_tree(source, destination, recursive, maxdepth) and local.isdir(source):
-        fs.send([source], tree_target(source, fs.plain(destination), directory), callback)
+        fs.send([source], tree_target(source, fs.plain(destination), directory), callback, symlinks="keep")
         return
     if isinstance(source, list) and isinstance(destination, list):
         found, made = source, destination

@@ -10,7 +10,7 @@ import nextflow.plugin.Priority;
 /** Asked before the factories of Nextflow, because `edt.schemes` may claim what they would take. */
 @Priority(-10)
 public final class EdtPathFactory extends FileSystemPathFactory {
-    private static final String UPLOAD = "nxf_edt_upload() {\n    %s \"$1\" \"$2/$1\"\n}\n";
+    private static final String UPLOAD = "nxf_edt_upload() {\n    %s \"$1\" \"$2/%s\"\n}\n";
 
     @Override
     protected Path parseUri(String uri) {
@@ -30,15 +30,23 @@ public final class EdtPathFactory extends FileSystemPathFactory {
 
     @Override
     protected String getBashLib(Path target) {
-        return target instanceof EdtPath ? String.format(UPLOAD, copying()) : null;
+        if (!(target instanceof EdtPath)) {
+            return null;
+        }
+        // What follows is a URL, in which `%` begins a code; keys of object stores are taken as they are.
+        String name = ((EdtPath) target).place().hasKeys() ? "$1" : "${1//\\%/%25}";
+        return String.format(UPLOAD, copying(), name);
     }
 
     @Override
     protected String getUploadCmd(String source, Path target) {
+        if (!(target instanceof EdtPath)) {
+            return null;
+        }
+        Place directory = ((EdtPath) target).place();
+        Engine.get().listings.writtenByTasks(directory);
         // The source is a variable of the script that calls.
-        return target instanceof EdtPath
-                ? "nxf_edt_upload \"" + source + "\" " + quoted(((EdtPath) target).place().endpoint())
-                : null;
+        return "nxf_edt_upload \"" + source + "\" " + quoted(directory.endpoint());
     }
 
     static EdtFileSystemProvider provider() {

@@ -26,6 +26,8 @@ final class Listings {
     private final Set<String> large = ConcurrentHashMap.newKeySet();
     /** Directories of object stores whose children somebody has asked for. */
     private final Set<String> walked = ConcurrentHashMap.newKeySet();
+    /** Directories into which tasks bring files by themselves, so that nothing here is told of it. */
+    private final Set<String> written = ConcurrentHashMap.newKeySet();
     private final Map<String, Object> locks = new ConcurrentHashMap<>();
     private final Map<String, Integer> asked = new ConcurrentHashMap<>();
 
@@ -98,7 +100,26 @@ final class Listings {
         engine.downloads.forget(place);
     }
 
+    /** That tasks bring files into a directory by themselves: what is not there now may be in a moment. */
+    void writtenByTasks(Place directory) {
+        written.add(directory.root() + directory.path);
+    }
+
+    private boolean isWrittenByTasks(Place place) {
+        for (String path = place.path; !path.isEmpty(); path = parent(path)) {
+            if (written.contains(place.root() + path)) {
+                return true;
+            }
+        }
+        return written.contains(place.root());
+    }
+
     private Known<Entry> known(Place place) {
+        Known<Entry> told = toldOf(place);
+        return told != null && told.answer == null && isWrittenByTasks(place) ? null : told;
+    }
+
+    private Known<Entry> toldOf(Place place) {
         long now = System.nanoTime();
         Known<Entry> one = single.get(place.root() + place.path);
         if (one != null && now < one.until) {
