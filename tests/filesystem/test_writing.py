@@ -167,7 +167,7 @@ def test_a_transaction_goes_on_without_a_file_that_was_left_by_an_exception(
         fs.pipe_file(f"{fs_path}/b", LARGE)
         fs.pipe_file(f"{fs_path}/b", content)
         assert contents(place) == {}
-    assert contents(place) == {"b": content}
+    assert contents(place).keys() == {"b"} and (place / "b").read_bytes() == content
 
 
 def test_a_file_of_which_a_block_was_interrupted_is_thrown_away(
