@@ -194,12 +194,16 @@ def test_files_that_are_links_arrive_with_their_content(
     for name in ("a", "b"):
         (blobs / name).write_text(f"content of {name}")
         (here / name).symlink_to(blobs / name)
+    (here / "c").symlink_to("nowhere")
+    (here / "d").write_text("no link")
     fs.put(f"{here}/*", f"{fs_path}/there/")
     assert (place / "there/a").read_text() == "content of a" and not (place / "there/b").is_symlink()
+    assert (place / "there/d").read_text() == "no link" and (place / "there/c").is_symlink()
     (place / "there/link").symlink_to("a")
-    names, out = ("link", "b"), tmp_path / "out"
+    names, out = ("link", "b", "c"), tmp_path / "out"
     fs.get([f"{fs_path}/there/{name}" for name in names], [str(out / name) for name in names])
     assert (out / "link").read_text() == "content of a" and not (out / "link").is_symlink()
+    assert (out / "b").read_text() == "content of b" and (out / "c").is_symlink()
 
 
 def test_only_what_is_not_there_is_created_exclusively(fs: EdtFileSystem, fs_path: str, place: Path) -> None:

@@ -65,14 +65,13 @@ class Moved(Listed):
             self.bring(os.path.abspath(lpath), rpath, replace=mode != "create", callback=callback)
 
     def fetch(
-        self, sources: Sequence[str], target: str, callback: Callback = DEFAULT_CALLBACK, *, symlinks: str = "follow"
+        self, sources: Sequence[str], target: str, callback: Callback = DEFAULT_CALLBACK, *, symlinks: str = "keep"
     ) -> None:
-        """Copies paths of the server to this machine in one transfer; links of a service are kept."""
-        addresses = [self.address(path) for path in sources]
-        self._transfer(addresses, target, callback, symlinks="keep" if self.service else symlinks)
+        """Copies paths of the server to this machine in one transfer."""
+        self._transfer([self.address(path) for path in sources], target, callback, symlinks=symlinks)
 
     def send(
-        self, sources: Sequence[str], target: str, callback: Callback = DEFAULT_CALLBACK, *, symlinks: str = "follow"
+        self, sources: Sequence[str], target: str, callback: Callback = DEFAULT_CALLBACK, *, symlinks: str = "keep"
     ) -> None:
         """Copies paths of this machine to the server in one transfer."""
         slash = "/" if target.endswith("/") else ""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable
 from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 Pair: TypeAlias = tuple[str, str]
 """Where a file is, and where it goes."""
 
-Copy: TypeAlias = Callable[[Sequence[str], str, Callback], None]
-"""Copies files into a directory, or a file to a file, or the content of a directory."""
+Copy: TypeAlias = Callable[..., None]
+"""Copies sources to a target: files into a directory, a file to a file, or the content of a directory: `Moved.send`."""
 
 
 def expanded(fs: Any, source: Any, recursive: bool, maxdepth: int | None) -> list[str]:
@@ -56,20 +57,23 @@ def tree_target(source: str, destination: str, is_directory: bool) -> str:
     return f"{destination.rstrip('/')}/{name(source)}/" if inside else f"{destination.rstrip('/')}/"
 
 
-def move(pairs: Iterable[Pair], copy: Copy, callback: Callback = DEFAULT_CALLBACK) -> None:
-    """Moves files: those of one directory that keep their names in one transfer, others one by one."""
-    together: dict[Pair, list[str]] = defaultdict(list)
+def move(pairs: Iterable[Pair], links: Container[str], copy: Copy, callback: Callback = DEFAULT_CALLBACK) -> None:
+    """Moves files: those of one directory that keep their names in one transfer, others one by one.
+
+    The content of `links` goes, which are the sources that lead to files; a link that leads nowhere stays one.
+    """
+    together: dict[tuple[str, str, bool], list[str]] = defaultdict(list)
     alone: list[Pair] = []
     for source, target in pairs:
         if name(source) == name(target):
-            together[parent(source), parent(target)].append(source)
+            together[parent(source), parent(target), source in links].append(source)
         else:
             alone.append((source, target))
-    for (_, directory), sources in together.items():
+    for (_, directory, follows), sources in together.items():
         if len(sources) == 1:
             alone.append((sources[0], f"{directory.rstrip('/')}/{name(sources[0])}"))
         else:
-            copy(sources, directory.rstrip("/") + "/", callback)
+            copy(sources, directory.rstrip("/") + "/", callback, symlinks="follow" if follows else "keep")
     for source, target in alone:
         copy([source], target, callback)
 
@@ -81,24 +85,26 @@ def get(fs: Moved, source: Any, destination: Any, recursive: bool, maxdepth: int
         destination = make_path_posix(destination)
     directory = isinstance(destination, str) and (trailing_sep(destination) or local.isdir(destination))
     if is_tree(source, destination, recursive, maxdepth) and fs.isdir(source):
-        fs.fetch([fs.plain(source)], tree_target(source, destination, directory), callback, symlinks="keep")
+        fs.fetch([fs.plain(source)], tree_target(source, destination, directory), callback)
         return
     if isinstance(source, list) and isinstance(destination, list):
         found, made = [fs.plain(path) for path in source], destination
     else:
         found = expanded(fs, source, recursive, maxdepth)
         made = targets(source, found, destination, directory)
-    # What one name or pattern without `recursive` stands for holds no directories.
-    sure = isinstance(source, str) and not recursive
-    directories = [False] * len(found) if sure else fs.at_once(fs.isdir, found)
-    files = []
-    for path, target, is_directory in zip(found, made, directories, strict=True):
-        if is_directory:
+    # One name without `recursive` is no directory, and followed if it is a link.
+    sure = isinstance(source, str) and not recursive and len(found) == 1
+    infos = [None] if sure else fs.at_once(fs.found, found)
+    files, links = [], set()
+    for path, target, info in zip(found, made, infos, strict=True):
+        if info is not None and info["type"] == "directory":
             Path(target).mkdir(parents=True, exist_ok=True)
-        else:
-            files.append((path, str(Path(target).absolute())))
+            continue
+        if info is not None and info["type"] == "file" and info["islink"] and fs.service is None:
+            links.add(path)
+        files.append((path, str(Path(target).absolute())))
     callback.set_size(len(files))
-    move(files, fs.fetch, callback)
+    move(files, links, fs.fetch, callback)
 
 
 def put(fs: Moved, source: Any, destination: Any, recursive: bool, maxdepth: int | None, callback: Callback) -> None:
@@ -107,7 +113,7 @@ def put(fs: Moved, source: Any, destination: Any, recursive: bool, maxdepth: int
     source = make_path_posix(source) if isinstance(source, str) else source
     directory = isinstance(destination, str) and (trailing_sep(destination) or fs.isdir(destination))
     if is_tree(source, destination, recursive, maxdepth) and local.isdir(source):
-        fs.send([source], tree_target(source, fs.plain(destination), directory), callback, symlinks="keep")
+        fs.send([source], tree_target(source, fs.plain(destination), directory), callback)
         return
     if isinstance(source, list) and isinstance(destination, list):
         found, made = source, destination
@@ -122,4 +128,4 @@ def put(fs: Moved, source: Any, destination: Any, recursive: bool, maxdepth: int
         else:
             files.append((str(Path(path).absolute()), whole(fs.plain(target))))
     callback.set_size(len(files))
-    move(files, fs.send, callback)
+    move(files, {path for path, _ in files if os.path.islink(path) and os.path.exists(path)}, fs.send, callback)
