@@ -86,6 +86,22 @@ def test_several_sources_go_into_a_directory_under_their_own_names(
     assert set(contents(server.root / "into")) == {"source/inner/x.bin", "single.bin"}
 
 
+def test_files_of_two_patterns_do_not_take_the_place_of_one_another(edt: Edt, scratch: Path) -> None:
+    for directory, names in {"d1": ("a.csv", "b.csv"), "d2": ("a.csv", "c.csv")}.items():
+        for name in names:
+            fill(scratch / directory / name, 300_000, f"{directory}/{name}")
+    target = scratch / "target"
+    # The shell leaves these patterns alone, and so does the command line.
+    met = edt.run("cp", scratch / "d1" / "{a,b}.csv", scratch / "d2" / "{a,c}.csv", f"{target}/")
+    assert met.code == 1 and "another source would be `a.csv`" in met.err and "one after the other" in met.err
+    assert contents(target) == {
+        name: contents(scratch / where)[name] for where, name in (("d1", "a.csv"), ("d1", "b.csv"), ("d2", "c.csv"))
+    }
+    # One that both patterns match is the same file.
+    edt.copy(scratch / "d1" / "{a,b}.csv", scratch / "d1" / "{a,x}.csv", f"{scratch}/again/")
+    assert set(contents(scratch / "again")) == {"a.csv", "b.csv"}
+
+
 def test_a_file_that_stands_at_the_destination_is_replaced(edt: Edt, server: Server, source: Path) -> None:
     fill(source / "a.bin", 100_000, "new")
     fill(server.root / "a.bin", 200_000, "old")

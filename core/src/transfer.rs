@@ -37,7 +37,7 @@ use crate::store::{EntryKind, Store, Times};
 use crate::transfer::job::{Job, JobRunner, Way};
 use crate::transfer::learned::Learned;
 use crate::transfer::runner::{Ended, Guarding, Runner, SharedOptimizer};
-use crate::transfer::settings::{Here, check_mirror, chosen, claim, haste, policy, receive_options, send_options};
+use crate::transfer::settings::{Here, check_mirror, chosen, claim, haste, limit, policy, receive_options, send_options};
 
 pub use handle::{Canceller, TransferHandle};
 
@@ -141,7 +141,7 @@ impl Transfer {
         let account = Arc::new(Account::new(events.clone(), manifest));
         let cancel: Arc<Stop> = Arc::default();
         let allowed = peer.as_ref().map_or(u16::MAX, |peer| peer.limits.max_streams);
-        let policy = policy(&self.options, &work, allowed);
+        let (policy, set_by) = policy(&self.options, &work, allowed);
         let trip = peer.as_ref().map_or(work.contact / 2, |peer| peer.rtt);
         let rtt = (peer.is_some() || !trip.is_zero()).then_some(trip);
         let beginning = beginning.map(|beginning| beginning.over(rtt, peer.as_ref().and_then(|peer| peer.local)));
@@ -161,7 +161,7 @@ impl Transfer {
         let recording = Recording::begin(beginning, optimizer.name());
         let member = Member::join(limits, claim(&self.options, &self.sources, &self.destination, &policy, &Here::of(&work)));
         let interval = self.options.interval;
-        let settings = Settings { policy, interval, pace, rtt, events, recorder: recording.recorder(), member };
+        let settings = Settings { policy, set_by, interval, pace, rtt, events, recorder: recording.recorder(), member };
         let runner = Runner {
             optimizer,
             sources: self.sources,
@@ -190,8 +190,8 @@ impl Transfer {
         let manifest = Manifest::of(&self.options)?;
         let account = Arc::new(Account::new(events.clone(), manifest));
         let cancel: Arc<Stop> = Arc::default();
-        let parts = u16::try_from(job.parts().max(1)).unwrap_or(u16::MAX);
-        let policy = Policy::new(self.options.policy, self.options.max_streams.get().min(parts));
+        let (most, set_by) = limit(&self.options, u16::try_from(job.parts().max(1)).unwrap_or(u16::MAX));
+        let policy = Policy::new(self.options.policy, most);
         let first = self.first_streams(true, None);
         let (optimizer, pace) = match self.optimizer {
             Some(own) => (own, Pace::Usual),
@@ -203,7 +203,7 @@ impl Transfer {
         let here = Here { stages, buffers: 1 };
         let member = Member::join(limits, claim(&self.options, &self.sources, &self.destination, &policy, &here));
         let interval = self.options.interval;
-        let settings = Settings { policy, interval, pace, rtt: None, events, recorder: recording.recorder(), member };
+        let settings = Settings { policy, set_by, interval, pace, rtt: None, events, recorder: recording.recorder(), member };
         let steering = Steering { account, cancel: Arc::clone(&cancel), settings, clock: SystemClock::new() };
         let name = optimizer.name().to_owned();
         let ended =

@@ -174,6 +174,10 @@ fn a_dropped_writer_leaves_a_partial_file_only_for_resuming() {
     let publication = Publication::of(writer);
     assert_eq!(store.publish(vec![publication], Fsync::None).remove(0).unwrap_err().kind(), ErrorKind::WrongType);
     assert!(directory.path().join(".edt/k/1").exists(), "a refused partial file waits for the next attempt");
+    let resume = Some(Partial { key: "k".to_owned(), number: Partial::SMALL_FILES });
+    let small = store.create(&NewFile { resume, ..new_file("d", 3) }).unwrap();
+    assert!(store.publish(vec![Publication::of(small)], Fsync::None).remove(0).is_err());
+    assert_eq!(fs::read_dir(directory.path().join(".edt/k")).unwrap().count(), 1, "no attempt goes on with a small file");
 }
 
 #[test]

@@ -35,6 +35,7 @@ KINDS: dict[str, type[Server]] = {
     "openssh": servers.OpenSsh,
     "asyncssh": servers.AsyncSsh,
     "pyftpdlib": servers.PyFtpdLib,
+    "pyftpdlib-plain": servers.PlainFtpdLib,
     "proftpd": servers.ProFtpd,
     "proftpd-tls": servers.ProFtpd,
     "nginx": servers.Nginx,

@@ -25,6 +25,8 @@ class Oddity(Flag):
     """No Content-Length, neither of GET nor of HEAD."""
     NO_HEAD = auto()
     """HEAD is answered with 405."""
+    EMPTY_HEAD = auto()
+    """HEAD is answered with a Content-Length of 0, whatever the file's is."""
     NO_ETAG = auto()
     """No ETag, and no Last-Modified."""
     WEAK_ETAG = auto()
@@ -136,7 +138,8 @@ class Handler(BaseHTTPRequestHandler):
         if Oddity.CHUNKED in oddity:
             self.send_header("Transfer-Encoding", "chunked")
         else:
-            self.send_header("Content-Length", str(end - begin))
+            hidden = self.command == "HEAD" and Oddity.EMPTY_HEAD in oddity
+            self.send_header("Content-Length", "0" if hidden else str(end - begin))
         self.end_headers()
 
     def send_body(self, body: memoryview) -> None:

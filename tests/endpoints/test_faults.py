@@ -218,6 +218,7 @@ def test_a_server_that_names_a_time_to_wait_is_not_asked_before(on: On, faulty: 
     [
         Oddity.IGNORES_RANGE,
         Oddity.NO_HEAD,
+        Oddity.EMPTY_HEAD,
         Oddity.NO_ETAG,
         Oddity.WEAK_ETAG,
         Oddity.IGNORES_RANGE | Oddity.NO_HEAD | Oddity.NO_ETAG,
@@ -232,6 +233,14 @@ def test_odd_web_servers_are_read_all_the_same(scratch: Path, oddity: Oddity) ->
         if Oddity.IGNORES_RANGE in oddity:
             # Each GET is answered with the whole file: they must be few. Without HEAD they describe the file too.
             assert origin.gets <= (6 if Oddity.NO_HEAD in oddity else 3)
+
+
+@pytest.mark.parametrize("oddity", [Oddity.NONE, Oddity.EMPTY_HEAD, Oddity.EMPTY_HEAD | Oddity.IGNORES_RANGE], ids=str)
+@pytest.mark.parametrize("content", [b"", b"not empty"], ids=["empty", "not-empty"])
+def test_only_its_content_tells_that_a_web_file_is_empty(scratch: Path, oddity: Oddity, content: bytes) -> None:
+    with Origin(content, oddity) as origin:
+        Client(scratch).copy(origin.url, scratch / "back")
+    assert (scratch / "back").read_bytes() == content
 
 
 def test_a_file_without_a_length_is_read_if_it_is_small_and_refused_with_a_hint_if_not(scratch: Path) -> None:

@@ -305,3 +305,17 @@ def test_a_run_that_fails_leaves_no_empty_directory(on: On, faulty: Front, sourc
     proxied = endpoint.through(faulty(endpoint.server.url, denied))
     Client(scratch, proxied).copy(source, proxied.url, expected=1)
     wait_until(lambda: places(endpoint) == [], "the end of the directory")
+
+
+def test_a_mirror_of_a_list_that_is_not_understood_removes_nothing(on: On, scratch: Path) -> None:
+    endpoint = on("pyftpdlib-plain")
+    assert endpoint.root
+    fill(endpoint.root / "a.bin", 1000, "a")
+    edt, back = Client(scratch, endpoint), scratch / "back"
+    edt.copy("--sync", "--delete", endpoint.url, back)
+    assert contents(back) == contents(endpoint.root), "a group with a space in its name hides files"
+    fill(endpoint.root / "odd", 5, "odd")
+    fill(back / "odd", 5, "odd")
+    outcome = edt.copy("--sync", "--delete", endpoint.url, back, expected=1)
+    assert [failure["kind"] for failure in outcome.events()[-1]["failures"]] == ["protocol"]
+    assert contents(back) == contents(endpoint.root)

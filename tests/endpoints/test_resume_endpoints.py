@@ -13,6 +13,7 @@ from endpoints import faults
 from endpoints.endpoint import Client, Endpoint
 from endpoints.faulty import FaultyProxy
 from endpoints.origin import Oddity, Origin
+from endpoints.servers import Azurite
 from harness import MIB, STAGING, at_least, contents, fill, wait_until
 
 On = Callable[[str], Endpoint]
@@ -218,3 +219,16 @@ def test_what_was_abandoned_is_shown_and_removed_by_clean(edt: Client, endpoint:
     assert endpoint.leftovers() == []
     if endpoint.root:
         assert not list(endpoint.root.rglob(".edt-partial*"))
+
+
+def test_the_marker_of_a_directory_is_no_abandoned_upload(on: On, scratch: Path) -> None:
+    endpoint = on("azurite")
+    assert isinstance(endpoint.server, Azurite)
+    container = endpoint.server.client().get_container_client(endpoint.bucket)
+    container.upload_blob(f"{endpoint.prefix}folder", b"", metadata={"hdi_isfolder": "true"})
+    container.get_blob_client(f"{endpoint.prefix}begun").stage_block("1", b"part")
+    edt = Client(scratch, endpoint)
+    outcome = edt.run("clean", "--older-than", "0s", endpoint.url)
+    assert outcome.code == 0 and outcome.out.count("removed") == 1, outcome.out + outcome.err
+    assert "begun" in outcome.out and "folder" not in outcome.out
+    assert edt.run("clean", "--older-than", "0s", endpoint.url).out == ""

@@ -88,6 +88,15 @@ impl Level {
 const CPU_BOUND: &str =
     "edt kept the processors of this host busy: more streams will not help, faster processors or fewer other programs would";
 
+/// What sets the most streams that there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetBy {
+    /// The option alone: with a higher one there may be more.
+    Option,
+    /// A server, a service, or the parts of the work, whatever the option says.
+    Others,
+}
+
 /// For how long what limited.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Limited {
@@ -168,8 +177,9 @@ impl Tally {
     }
 
     /// What would help beyond the [`remedy`] of the stage that limits, for people.
-    pub(super) fn advice(&self, policy: &Policy) -> Vec<String> {
+    pub(super) fn advice(&self, policy: &Policy, set_by: SetBy) -> Vec<String> {
         let bottleneck = self.time.bottleneck();
+        let by_storage = matches!(bottleneck, Some(Stage::Read | Stage::Write));
         let mut advice = Vec::new();
         let loss = self.loss / f64::from(self.loss_known.max(1));
         if loss > LOSSY {
@@ -181,7 +191,7 @@ impl Tally {
         }
         if self.time.is_most(self.cpu_bound) {
             advice.push(CPU_BOUND.to_owned());
-        } else if bottleneck != Some(Stage::Read) && bottleneck != Some(Stage::Write) && self.at_limit * 2 > self.intervals {
+        } else if !by_storage && self.at_limit * 2 > self.intervals && set_by == SetBy::Option {
             advice.push(format!("`--max-streams {}` limits: a higher one may move more", policy.limit.network));
         }
         advice
@@ -298,16 +308,17 @@ mod tests {
 
     #[test]
     fn advice_names_the_loss_and_the_limit_where_they_matter() {
-        let advise = |stage, limit| {
+        let advise = |stage, limit, set_by| {
             let policy = Policy::new(PolicyName::Fair, limit);
             let mut tally = Tally::default();
             tally.count(stage, &rates(0.1, 0.1, 0.1), &policy);
-            tally.advice(&policy).join("\n")
+            tally.advice(&policy, set_by).join("\n")
         };
-        assert!(!advise(Some(Stage::Write), 4).contains("--max-streams"));
-        assert!(advise(Some(Stage::Network), 4).contains("`--max-streams 4` limits"));
-        assert!(advise(None, 64).contains("3.0 % of the segments"));
-        assert!(!advise(None, 64).contains("limits"));
+        assert!(!advise(Some(Stage::Write), 4, SetBy::Option).contains("--max-streams"));
+        assert!(advise(Some(Stage::Network), 4, SetBy::Option).contains("`--max-streams 4` limits"));
+        assert!(!advise(Some(Stage::Network), 4, SetBy::Others).contains("--max-streams"));
+        assert!(advise(None, 64, SetBy::Option).contains("3.0 % of the segments"));
+        assert!(!advise(None, 64, SetBy::Option).contains("limits"));
     }
 
     #[test]
@@ -318,7 +329,7 @@ mod tests {
             for cpu_bound in busy {
                 tally.count(Some(Stage::Network), &Rates { cpu_bound, ..rates(0.1, 0.9, 0.1) }, &policy);
             }
-            tally.advice(&policy).iter().any(|advice| advice == CPU_BOUND)
+            tally.advice(&policy, SetBy::Option).iter().any(|advice| advice == CPU_BOUND)
         };
         assert!(named([true, false, true, false, false]) && !named([true, false, false, false, false]));
     }

@@ -27,8 +27,8 @@ mod tuner;
 pub(crate) use clock::Waited;
 pub use clock::{Clock, SystemClock};
 
-pub use bottleneck::Limited;
 pub(crate) use bottleneck::remedy;
+pub use bottleneck::{Limited, SetBy};
 
 use beginning::First;
 use bottleneck::Tally;
@@ -69,6 +69,8 @@ pub trait Plant: Send {
 pub struct Settings {
     /// What limits this transfer.
     pub policy: Policy,
+    /// What sets the limit of the policy.
+    pub set_by: SetBy,
     /// Time between two decisions; `None`: as its pace is.
     pub interval: Option<Duration>,
     /// How soon the optimizer decides, as far as the interval does not say it.
@@ -378,7 +380,7 @@ impl Controller<'_> {
             decisions: self.decisions.into_vec(),
             interventions: self.interventions.count,
             limited: self.tally.time,
-            advice: self.tally.advice(&self.settings.policy),
+            advice: self.tally.advice(&self.settings.policy, self.settings.set_by),
             tuning_error: self.tuner.error,
             listed: self.shown.map(|sample| sample.listed).unwrap_or_default(),
         }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::{Error, ErrorKind};
-use crate::optimizer::{Beginning, Decision, Observation, Optimizer, Policy};
+use crate::optimizer::{Beginning, Decision, Observation, Optimizer, Policy, guard};
 
 /// Streams where an optimizer fails before its first decision.
 const FALLBACK: u16 = 4;
@@ -26,7 +26,6 @@ impl Tuner {
         let started = catch_unwind(AssertUnwindSafe(|| optimizer.start(policy)));
         let fallback = Decision::uniform(FALLBACK, "");
         let mut tuner = Self { optimizer: Some(optimizer), name, error: None, decided: fallback.clone(), last: fallback };
-        tuner.last.concurrency = policy.limit.map(|limit| limit.min(FALLBACK));
         match started {
             Ok(decision) => tuner.decided = decision,
             Err(panic) => {
@@ -90,8 +89,8 @@ impl Tuner {
 
     fn end(&mut self, error: Error) {
         self.optimizer = None;
-        let streams = self.last.concurrency.network;
-        self.last.reason = format!("tuning ended, staying at {streams}: {error}");
+        // How many streams that is depends on the policy of the moment.
+        self.last.reason = format!("tuning ended, staying with the last decision: {error}");
         self.decided.reason.clone_from(&self.last.reason);
         // TCP goes on finding out what is right, where nobody does any more.
         (self.last.pacing, self.decided.pacing) = (None, None);
@@ -107,13 +106,10 @@ impl Tuner {
     }
 }
 
-/// The engine's own clamp, whatever was decided: at least one worker a stage, at most the policy's limit.
+/// The engine's own clamp, whatever was decided: at least one worker a stage, at most the policy's limit, and together what was decided so.
 fn within(decision: &Decision, policy: &Policy) -> Decision {
     let mut decision = decision.clone();
-    let (asked, limit) = (&mut decision.concurrency, policy.limit);
-    asked.read = asked.read.clamp(1, limit.read.max(1));
-    asked.network = asked.network.clamp(1, limit.network.max(1));
-    asked.write = asked.write.clamp(1, limit.write.max(1));
+    decision.concurrency = guard::within(decision.concurrency, policy.limit);
     decision.parallelism = decision.parallelism.clamp(1, policy.parallelism.max(1));
     decision.pipelining = decision.pipelining.min(policy.pipelining);
     decision

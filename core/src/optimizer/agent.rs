@@ -14,7 +14,7 @@ pub use sampler::Sampling;
 
 pub(super) use metadata::Kind;
 
-use super::{Decision, Observation, PerStage, Policy};
+use super::{Decision, Observation, PerStage, Policy, guard};
 use crate::error::Result;
 use features::Features;
 use metadata::Action;
@@ -92,11 +92,7 @@ impl Agent {
     /// The decision for a concurrency that the agent chose, within the limits of the policy.
     pub(super) fn decide(&mut self, wanted: PerStage<u16>, policy: &Policy, reason: String) -> Decision {
         let limit = policy.limit;
-        let concurrency = PerStage {
-            read: wanted.read.min(limit.read).max(1),
-            network: wanted.network.min(limit.network).max(1),
-            write: wanted.write.min(limit.write).max(1),
-        };
+        let concurrency = guard::within(wanted, limit);
         self.last = Some(concurrency);
         let reason = if concurrency == wanted { reason } else { format!("{reason}; the policy's limit is {}", shown(limit)) };
         Decision { concurrency, ..Decision::uniform(1, reason) }
@@ -163,7 +159,8 @@ fn rounded(streams: f64, maximum: u16) -> u16 {
     whole
 }
 
-fn shown(concurrency: PerStage<u16>) -> String {
+/// A concurrency for people: one number where all stages have as many workers.
+pub(super) fn shown(concurrency: PerStage<u16>) -> String {
     let PerStage { read, network, write } = concurrency;
     if read == network && write == network { network.to_string() } else { format!("{read}, {network}, {write}") }
 }
@@ -254,6 +251,9 @@ mod tests {
         let limited = other.begin(&policy(10));
         assert_eq!(limited.concurrency, PerStage::all(10));
         assert!(limited.reason.contains("limit is 10"), "{}", limited.reason);
+        // What others of a host leave of it limits two stages, and they all stay together.
+        let shared = Policy { limit: PerStage { write: 64, ..PerStage::all(6) }, ..policy(64) };
+        assert_eq!(other.begin(&shared).concurrency, PerStage::all(6));
     }
 
     #[test]

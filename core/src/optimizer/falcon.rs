@@ -4,8 +4,9 @@
 //! them, and never stops testing, so that it follows a path that changes. Reading and writing get as many workers as there are
 //! streams.
 
+use super::guard::within;
 use super::utility;
-use super::{Decision, Observation, Optimizer, Policy};
+use super::{Decision, Observation, Optimizer, PerStage, Policy};
 use crate::error::Result;
 
 /// Online gradient descent on the utility of eq. 4.
@@ -77,7 +78,7 @@ impl Falcon {
 
     fn ask(&mut self, streams: u16, policy: &Policy, why: &str) -> Decision {
         self.asked = streams.clamp(1, policy.limit.network.max(1));
-        let concurrency = policy.limit.map(|limit| self.asked.min(limit.max(1)));
+        let concurrency = within(PerStage::all(self.asked), policy.limit);
         let reason = format!("{why}testing {} around {}", self.asked, self.centre);
         Decision { concurrency, ..Decision::uniform(1, reason) }
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::first::{FIRST_WINDOW, Wanted};
+use super::guard::within;
 use super::memory::{Memory, Verdict};
 use super::model::{LOSSY, unfound};
 use super::pace::New;
@@ -100,7 +101,7 @@ impl Fitted {
             return Ok(next);
         }
         let reason = format!("{} ({why}: {streams} instead of {asked} streams)", next.reason);
-        Ok(Decision { concurrency: limit.map(|limit| streams.min(limit.max(1))), reason, ..next })
+        Ok(Decision { concurrency: within(PerStage::all(streams), limit), reason, ..next })
     }
 
     /// No fewer workers than the least, or than ran, while what is left is soon over, unless much is lost or they shall stay behind others.
@@ -139,7 +140,7 @@ impl Fitted {
         if !std::mem::take(&mut self.hastened) || ran <= usual || !self.is_crowded(observation) {
             return self.inner.decide(observation);
         }
-        let concurrency = limit.map(|limit| usual.min(limit.max(1)));
+        let concurrency = within(PerStage::all(usual), limit);
         let reason = format!("{ran} streams have less under way than their first windows: going on with {usual}");
         Ok(Decision { concurrency, reason, ..applied.clone() })
     }
@@ -180,7 +181,7 @@ impl Optimizer for Fitted {
         };
         // A limit may leave no more than usual.
         self.hastened = streams > self.first.usual(self.rtt);
-        let concurrency = policy.limit.map(|limit| streams.min(limit.max(1)));
+        let concurrency = within(PerStage::all(streams), policy.limit);
         Decision { concurrency, reason: self.reason(streams), ..own }
     }
 

@@ -1,6 +1,7 @@
 //! A constant concurrency, for those who know it and as the yardstick of every other optimizer.
 
-use super::{Decision, Observation, Optimizer, Policy};
+use super::guard::within;
+use super::{Decision, Observation, Optimizer, PerStage, Policy};
 use crate::error::Result;
 
 /// Keeps the concurrency it was made with, within the limits of the policy.
@@ -16,7 +17,7 @@ impl Fixed {
     }
 
     fn decision(&self, policy: &Policy) -> Decision {
-        let concurrency = policy.limit.map(|limit| self.concurrency.min(limit.max(1)));
+        let concurrency = within(PerStage::all(self.concurrency), policy.limit);
         let reason = if concurrency.network < self.concurrency {
             format!("fixed at {}, limited to {} by the policy", self.concurrency, concurrency.network)
         } else {
@@ -43,7 +44,7 @@ impl Optimizer for Fixed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::optimizer::{PerStage, PolicyName};
+    use crate::optimizer::PolicyName;
 
     #[test]
     fn the_concurrency_stays_and_obeys_the_limit_of_each_stage() {
@@ -51,7 +52,7 @@ mod tests {
         assert_eq!(Fixed::new(8).start(&policy).concurrency, PerStage::all(8));
         policy.limit = PerStage { read: 2, network: 4, write: 16 };
         let decision = Fixed::new(8).start(&policy);
-        assert_eq!(decision.concurrency, PerStage { read: 2, network: 4, write: 8 });
+        assert_eq!(decision.concurrency, PerStage { read: 2, network: 4, write: 4 }, "as many write as are sent");
         assert!(decision.reason.contains("limited to 4"));
         assert_eq!(Fixed::new(0).start(&policy).concurrency, PerStage::all(1));
     }

@@ -5,6 +5,7 @@
 //! longer gaps. Three intervals far below the best setting seen bring that setting back, unless it no longer delivers either. Intervals
 //! that were held back by a rate of the host count for neither.
 
+use super::agent::shown;
 use super::{Beginning, Decision, Observation, Optimizer, PerStage, Policy, utility};
 use crate::error::Result;
 
@@ -47,6 +48,8 @@ impl Guard {
         match self.harm.judge(observation) {
             Verdict::Fine => proposed,
             Verdict::Forgotten(why) => Decision { reason: format!("{why}; {}", proposed.reason), ..proposed },
+            // What is overruled by the same goes on for its own reason.
+            Verdict::Overruled(decision) if is_same(&decision, &proposed, &observation.policy) => proposed,
             // How fast as many streams are sent is not what did harm.
             Verdict::Overruled(decision) if decision.concurrency == proposed.concurrency => {
                 Decision { pacing: proposed.pacing, ..decision }
@@ -67,12 +70,11 @@ impl Guard {
         let asked = decision.concurrency;
         let repaired = mended(asked, self.last.concurrency);
         let step = |n: u16, last: u16| n.clamp(last.div_ceil(BOUND), last.saturating_mul(BOUND));
-        let stepped = pairwise(repaired, self.last.concurrency, step);
-        let concurrency = pairwise(stepped, policy.limit, u16::min).map(|n| n.max(1));
+        let concurrency = within(pairwise(repaired, self.last.concurrency, step), policy.limit);
         let reason = if concurrency == asked {
             decision.reason
         } else {
-            format!("{} (guard: {} instead of {} streams)", decision.reason, concurrency.network, asked.network)
+            format!("{} (guard: {} instead of {} streams)", decision.reason, shown(concurrency), shown(asked))
         };
         let positive = |value: u16, last: u16| if value == 0 { last } else { value };
         Decision {
@@ -117,7 +119,9 @@ impl Optimizer for Guard {
         let mut seen = observation.clone();
         seen.policy = self.knee.narrowed(&observation.policy);
         let proposed = self.inner.decide(&seen)?;
-        let judged = self.judge(observation, proposed);
+        seen.policy = observation.policy;
+        seen.applied.concurrency = evened(observation.applied.concurrency, self.last.concurrency);
+        let judged = self.judge(&seen, proposed);
         self.last = self.bounded(judged, &self.knee.narrowed(&observation.policy));
         self.knee.decided(self.last.concurrency);
         Ok(self.last.clone())
@@ -138,6 +142,33 @@ pub fn is_nearly_done(observation: &Observation) -> bool {
     few || (bytes as f64) < soon
 }
 
+/// A concurrency within a limit, of at least one worker a stage. Where a stage has as many workers as there are streams it keeps as many, unless
+/// its own limit is lower: the engine runs the two in one.
+pub(crate) fn within(asked: PerStage<u16>, limit: PerStage<u16>) -> PerStage<u16> {
+    let network = asked.network.min(limit.network).max(1);
+    let beside = |workers: u16, limit: u16| {
+        let wanted = if workers == asked.network { network } else { workers };
+        wanted.min(limit).max(1)
+    };
+    PerStage { read: beside(asked.read, limit.read), network, write: beside(asked.write, limit.write) }
+}
+
+/// A measured concurrency, with as many workers as streams in the stages that were to have as many: their numbers differ only by when they began
+/// and ended, and who asked for them again would pull the stages apart.
+fn evened(measured: PerStage<u16>, decided: PerStage<u16>) -> PerStage<u16> {
+    let even = |workers: u16, wanted: u16| if wanted == decided.network { measured.network } else { workers };
+    PerStage { read: even(measured.read, decided.read), write: even(measured.write, decided.write), ..measured }
+}
+
+/// Whether two decisions come to the same within a policy. How fast as many streams are sent is not what did harm.
+fn is_same(one: &Decision, other: &Decision, policy: &Policy) -> bool {
+    let limited = |decision: &Decision| {
+        let concurrency = within(decision.concurrency, policy.limit);
+        (concurrency, decision.parallelism.min(policy.parallelism), decision.pipelining.min(policy.pipelining))
+    };
+    limited(one) == limited(other) && one.shares == other.shares
+}
+
 /// Replaces a concurrency of zero by the last good one.
 fn mended(asked: PerStage<u16>, last: PerStage<u16>) -> PerStage<u16> {
     pairwise(asked, last, |n, last| if n == 0 { last.max(1) } else { n })
@@ -146,3 +177,6 @@ fn mended(asked: PerStage<u16>, last: PerStage<u16>) -> PerStage<u16> {
 fn pairwise(a: PerStage<u16>, b: PerStage<u16>, f: impl Fn(u16, u16) -> u16) -> PerStage<u16> {
     PerStage { read: f(a.read, b.read), network: f(a.network, b.network), write: f(a.write, b.write) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,9 +8,10 @@
 //! them and its parallelism, and a stream moves to another cluster whenever its own has nothing left, which ProMC does by comparing when
 //! the clusters will end. One pipelining holds for all files, the largest that any cluster asks for, since it means little to large ones.
 
+use super::guard::within;
 use super::heuristic::{Cluster, Density, PathFacts, clusters, most};
 use super::setting::Setting;
-use super::{Decision, Observation, Optimizer, Policy, Setup, SizeShare};
+use super::{Decision, Observation, Optimizer, PerStage, Policy, Setup, SizeShare};
 use crate::error::Result;
 
 /// The heuristic, for all clusters at once.
@@ -109,7 +110,7 @@ impl Optimizer for ProMc {
         let told: Vec<_> =
             shares.iter().map(|share| format!("{} for {} files", share.channels, share.cluster.density.name())).collect();
         let reason = format!("channels: {}; parallelism {parallelism}, pipelining {pipelining}", told.join(", "));
-        let concurrency = policy.limit.map(|limit| streams.clamp(1, limit.max(1)));
+        let concurrency = within(PerStage::all(streams), policy.limit);
         let of_sizes = if shares.len() > 1 { shares.iter().map(Share::of_sizes).collect() } else { Vec::new() };
         Ok(Decision { concurrency, parallelism, pipelining, shares: of_sizes, pacing: None, reason })
     }

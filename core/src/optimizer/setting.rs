@@ -6,7 +6,8 @@
 use std::fmt;
 
 use super::falcon::is_far;
-use super::{Decision, Observation, Policy};
+use super::guard::within;
+use super::{Decision, Observation, PerStage, Policy};
 
 /// Most chunks of one file in flight that a search goes up to.
 pub(super) const MOST_PARALLELISM: u16 = 16;
@@ -84,8 +85,7 @@ impl fmt::Display for Setting {
 
 /// The decision for so many streams, or as many as the policy permits, without limits within streams and files.
 pub(super) fn with_streams(streams: u16, policy: &Policy, reason: impl Into<String>) -> Decision {
-    let concurrency = policy.limit.map(|limit| streams.clamp(1, limit.max(1)));
-    Decision { concurrency, ..Decision::uniform(1, reason) }
+    Decision { concurrency: within(PerStage::all(streams), policy.limit), ..Decision::uniform(1, reason) }
 }
 
 /// The nearest whole number from 1 to 65,535.
@@ -98,7 +98,7 @@ pub(super) fn whole(value: f64) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::optimizer::{PerStage, PolicyName};
+    use crate::optimizer::PolicyName;
 
     fn policy(limit: u16) -> Policy {
         Policy::new(PolicyName::Fair, limit)

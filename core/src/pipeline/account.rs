@@ -1,11 +1,14 @@
 //! The account of a transfer, kept in the caller's process: every item ends in exactly one of its totals.
 
+mod earlier;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::error::Error;
 use crate::event::{Event, EventSender, Failure, FileDone, FileSkipped, Planned, Retried, Totals};
 use crate::path::RelativePath;
+use crate::pipeline::account::earlier::Earlier;
 use crate::pipeline::manifest::{Manifest, ManifestEntry};
 use crate::protocol::hex;
 use crate::protocol::message::{DoneItem, FileHeader, ItemKind, Listed, Skipped};
@@ -22,8 +25,7 @@ pub(crate) struct Account {
     failures: Mutex<Failures>,
     manifest: Mutex<Manifest>,
     listed: Mutex<Listed>,
-    /// Files that earlier attempts of this process published, which the present attempt will find there.
-    known: AtomicU64,
+    earlier: Mutex<Earlier>,
     only: Mutex<Option<Only>>,
 }
 
@@ -79,7 +81,7 @@ impl Account {
             failures: Mutex::default(),
             manifest: Mutex::new(manifest),
             listed: Mutex::default(),
-            known: AtomicU64::new(0),
+            earlier: Mutex::default(),
             only: Mutex::default(),
         }
     }
@@ -121,6 +123,7 @@ impl Account {
         }
         add(&self.counters.files_done, 1);
         add(&self.counters.bytes_done, header.size);
+        self.earlier.lock().publish(&header.path);
         let entry = ManifestEntry {
             path: self.name(&header.path),
             size: header.size,
@@ -169,17 +172,13 @@ impl Account {
     }
 
     fn skipped(&self, path: &[u8], size: u64) {
-        if self.is_known() {
+        // One that an earlier attempt published is counted as done.
+        if self.earlier.lock().has_published(path) {
             return;
         }
         add(&self.counters.files_skipped, 1);
         add(&self.counters.bytes_skipped, size);
         self.events.send(Event::FileSkipped(FileSkipped { path: String::from_utf8_lossy(path).into_owned(), size }));
-    }
-
-    /// Whether this was counted as done by an earlier attempt; each such file is met once.
-    fn is_known(&self) -> bool {
-        self.known.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |known| known.checked_sub(1)).is_ok()
     }
 
     /// An item failed for good.
@@ -196,8 +195,10 @@ impl Account {
         self.events.send(Event::Retried(Retried { place: place.into(), cause: cause.to_string(), wait_ms }));
     }
 
+    /// Bytes of a partial file were found at the destination; what an earlier attempt of this process has counted of them is not counted again.
     pub(crate) fn resumed(&self, bytes: u64) {
-        add(&self.counters.bytes_resumed, bytes);
+        let new = self.earlier.lock().found(bytes);
+        add(&self.counters.bytes_resumed, new);
     }
 
     pub(crate) fn verified(&self, bytes: u64) {
@@ -217,14 +218,13 @@ impl Account {
         self.counters.bytes_verified.load(Ordering::Relaxed) + self.counters.files_done.load(Ordering::Relaxed)
     }
 
-    /// A new attempt lists and counts failures and skipped files again; what was done stays done. The manifest is begun anew, for the
-    /// attempt meets every file again: those done before as skipped ones whose digests are known.
+    /// A new attempt lists and counts failures and skipped files again; what was done stays done, and what is there of other files stays
+    /// there. The manifest is begun anew, for the attempt meets every file again: those done before as skipped ones whose digests are known.
     pub(crate) fn restart(&self) {
-        let counters = &self.counters;
-        self.known.store(counters.files_done.load(Ordering::Relaxed), Ordering::Relaxed);
-        for counter in
-            [&counters.failed, &counters.others_done, &counters.files_skipped, &counters.bytes_skipped, &counters.bytes_resumed]
-        {
+        let (counters, totals) = (&self.counters, self.totals());
+        let there = totals.bytes_verified + totals.bytes_resumed;
+        self.earlier.lock().restart(there.saturating_sub(totals.bytes_done));
+        for counter in [&counters.failed, &counters.others_done, &counters.files_skipped, &counters.bytes_skipped] {
             counter.store(0, Ordering::Relaxed);
         }
         *self.failures.lock() = Failures::default();
@@ -276,7 +276,11 @@ mod tests {
     use crate::error::ErrorKind;
 
     fn done(account: &Account, path: &str) {
-        let header = FileHeader { path: path.into(), ..FileHeader::of_a_test(1, 5) };
+        done_with(account, path, 5);
+    }
+
+    fn done_with(account: &Account, path: &str, size: u64) {
+        let header = FileHeader { path: path.into(), ..FileHeader::of_a_test(1, size) };
         account.done(&header, &DoneItem { file: 1, crc64nvme: 7, blake3: None });
     }
 
@@ -327,5 +331,55 @@ mod tests {
         assert_eq!((totals.files_done, totals.files_skipped), (2, 2));
         let names: Vec<String> = account.close().1.entries().map(|entry| entry.unwrap().path.to_string()).collect();
         assert_eq!(names, ["of an earlier run", "of this run", "last"]);
+    }
+
+    /// The bytes that are at the destination, as progress shows them.
+    fn there(account: &Account) -> u64 {
+        let totals = account.totals();
+        totals.bytes_verified + totals.bytes_skipped + totals.bytes_resumed
+    }
+
+    #[test]
+    fn bytes_that_an_earlier_attempt_has_counted_are_there_once() {
+        let account = Account::new(EventSender::channel().0, Manifest::default());
+        account.verified(400);
+        // Whether it is told of them before it breaks off or not.
+        for told in [0, 400, 400] {
+            account.restart();
+            account.resumed(told);
+            assert_eq!(there(&account), 400);
+        }
+        account.resumed(50);
+        assert_eq!((there(&account), account.totals().bytes_resumed), (450, 50));
+    }
+
+    #[test]
+    fn bytes_of_an_earlier_run_stay_there_when_their_file_is_published_and_when_it_is_not() {
+        let account = Account::new(EventSender::channel().0, Manifest::default());
+        account.resumed(400);
+        account.verified(600);
+        done_with(&account, "one", 1000);
+        account.resumed(100);
+        account.verified(200);
+        account.restart();
+        account.left_out(&Skipped { path: b"one".to_vec(), size: 1000, crc64nvme: Some(7), ..Skipped::default() });
+        account.resumed(300);
+        assert_eq!((there(&account), account.totals().bytes_resumed), (1300, 500));
+    }
+
+    #[test]
+    fn what_this_process_published_is_known_by_its_name() {
+        let account = Account::new(EventSender::channel().0, Manifest::default());
+        let old = Skipped { path: b"old".to_vec(), size: 1, ..Skipped::default() };
+        let new = Skipped { path: b"new".to_vec(), size: 1000, crc64nvme: Some(7), ..Skipped::default() };
+        account.left_out(&old);
+        done_with(&account, "new", 1000);
+        for _ in 0..2 {
+            account.restart();
+            account.left_out(&old);
+            account.left_out(&new);
+            let totals = account.totals();
+            assert_eq!((totals.files_done, totals.files_skipped, totals.bytes_skipped), (1, 1, 1));
+        }
     }
 }

@@ -52,9 +52,13 @@ impl Registry {
     /// Makes sure that no other session receives the same transfer. One of the same run is ended: its caller has come back before the
     /// server noticed that it was gone. So is one that is complete. One of another run goes on, unless it ends within a moment.
     pub(super) fn supersede(&self, transfer: TransferId, run: Key) -> Result<()> {
+        self.supersede_within(PASSING, transfer, run)
+    }
+
+    fn supersede_within(&self, passing: Duration, transfer: TransferId, run: Key) -> Result<()> {
         let mut sessions = self.sessions.lock();
         let same = |slot: &Slot| slot.transfer.is_some_and(|(other, _)| other == transfer);
-        let end = Instant::now() + PASSING;
+        let end = Instant::now() + passing;
         loop {
             for slot in sessions.values_mut().filter(|slot| same(slot) && !slot.superseded) {
                 let Some(half) = &slot.half else { continue };
@@ -68,8 +72,7 @@ impl Registry {
             }
             let now = Instant::now();
             if now >= end {
-                return Err(Error::new(ErrorKind::AlreadyExists, "another process is running this transfer already")
-                    .with_hint("wait for it to end; if its machine is gone, the server notices within 15 s"));
+                return Err(refusal(sessions.values().any(|slot| same(slot) && !slot.superseded)));
             }
             // Whoever heard of a completion may be back before the session itself knows that it is complete.
             self.changed.wait_until(&mut sessions, end.min(now + MOMENT));
@@ -107,5 +110,63 @@ impl Registry {
             (Half::Receiver(receiver), StreamEnd::Source(source)) => receiver.attach(stream.number, source),
             _ => Err(Error::new(ErrorKind::Protocol, "a stream goes the other way than its transfer")),
         }
+    }
+}
+
+/// Why a transfer cannot begin: another session of it goes on, or all others were ended and still have files to flush, which passes.
+fn refusal(goes_on: bool) -> Error {
+    if goes_on {
+        return Error::new(ErrorKind::AlreadyExists, "another process is running this transfer already")
+            .with_hint("wait for it to end; if its machine is gone, the server notices within 15 s");
+    }
+    Error::new(ErrorKind::ConnectionLost, "an earlier session of this transfer is still ending at the server")
+        .with_hint("wait until its last files are flushed")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::error::Retry;
+    use crate::link::memory;
+    use crate::path::RelativePath;
+    use crate::pipeline::receiver::{Discard, Receiver, ReceiverParts};
+    use crate::protocol::message::ReceiveOptions;
+    use crate::store::memory::MemoryStore;
+
+    const TRANSFER: TransferId = TransferId([1; 16]);
+
+    fn half() -> Half {
+        let (near, _) = memory::pair();
+        Half::Receiver(Arc::new(Receiver::new(ReceiverParts {
+            store: Arc::new(MemoryStore::new()),
+            destination: RelativePath::root(),
+            options: ReceiveOptions::default(),
+            files: None,
+            transfer: TRANSFER,
+            control: near.sender,
+            buffer: 8 << 20,
+            account: None,
+            copier: None,
+            discard: Discard::OnGoodbye,
+        })))
+    }
+
+    #[test]
+    fn a_caller_that_comes_back_before_its_earlier_session_has_ended_may_try_again() {
+        let (registry, session) = (Registry::default(), SessionId([1; 16]));
+        let [own, foreign] = [Key([1; 16]), Key([2; 16])];
+        registry.add(session);
+        registry.set(session, half(), Some((TRANSFER, own)));
+        let refused = |run| registry.supersede_within(Duration::ZERO, TRANSFER, run).unwrap_err();
+        let kept_out = refused(foreign);
+        assert_eq!((kept_out.kind(), kept_out.retry()), (ErrorKind::AlreadyExists, Retry::Never));
+        assert!(!registry.is_superseded(session));
+        let early = refused(own);
+        assert_eq!((early.kind(), early.retry()), (ErrorKind::ConnectionLost, Retry::Temporary));
+        assert!(registry.is_superseded(session));
+        registry.remove(session);
+        registry.supersede_within(Duration::ZERO, TRANSFER, own).unwrap();
     }
 }

@@ -209,6 +209,9 @@ impl Store for MemoryStore {
 
     fn create(&self, file: &NewFile) -> Result<Box<dyn Writer>> {
         let partial = file.resume.as_ref().map(|partial| (partial.key.clone(), partial.number));
+        if let Some(name) = partial.as_ref().filter(|_| file.fresh) {
+            self.partial.lock().remove(name);
+        }
         let content = match &partial {
             Some(name) => Arc::clone(self.partial.lock().entry(name.clone()).or_default()),
             None => Content::default(),

@@ -42,7 +42,8 @@ pub trait Store: Send + Sync {
 
     /// Opens a file to write, under a temporary name in the same file system; missing parent directories are made at publish.
     ///
-    /// With `resume` the writer continues the partial file of that key if there is one, else starts an empty one.
+    /// With `resume` the writer continues the partial file of that key if there is one and the file is not `fresh`, else starts an empty
+    /// one.
     fn create(&self, file: &NewFile) -> Result<Box<dyn Writer>>;
 
     /// Brings finished files to their final names, durable as `fsync` asks, replacing what is there as each overwrite rule allows.
@@ -265,6 +266,9 @@ pub struct NewFile {
     pub metadata: Metadata,
     /// The journal's key and the name of the partial file below it: `None` for a file that is written in one go.
     pub resume: Option<Partial>,
+    /// Whether nothing is continued: what an earlier attempt left under that name without its journal knowing would show through holes.
+    /// Stores without [`Capabilities::holes`] need not heed it, as all bytes are written there.
+    pub fresh: bool,
     /// What will be asked for when it is published, for stores that look before they send what would be refused.
     pub overwrite: Overwrite,
 }
@@ -273,7 +277,7 @@ impl NewFile {
     /// An empty file that is written in one go.
     pub fn of(path: RelativePath) -> Self {
         let (metadata, overwrite) = (Metadata::default(), Overwrite::Replace);
-        Self { path, size: 0, sparse: false, metadata, resume: None, overwrite }
+        Self { path, size: 0, sparse: false, metadata, resume: None, fresh: false, overwrite }
     }
 }
 

@@ -17,6 +17,7 @@ use crate::report::{Report, human_bytes, human_count};
 use crate::session::{self, Steering, Work};
 use crate::sync::Mutex;
 use crate::transfer::explanation::explain;
+use crate::transfer::settings::policy;
 use crate::transfer::verdict::judge;
 
 /// Before the first retry of a connection; doubled for each further one, up to [`LONGEST_WAIT`].
@@ -62,9 +63,18 @@ impl Runner {
             if error.retry() == Retry::Throttled && self.failures == 0 && self.steering.account.progress() == 0 {
                 return Err(error);
             }
-            peer = Some(self.reconnect(error)?);
+            let session = self.reconnect(error)?;
+            self.renew(session.limits.max_streams);
             self.steering.account.restart();
+            peer = Some(session);
         }
+    }
+
+    /// Keeps to what the server allows now: it may have been started anew, with another limit.
+    fn renew(&mut self, allowed: u16) {
+        let (policy, set_by) = policy(&self.options, &self.work, allowed);
+        let settings = &mut self.steering.settings;
+        (settings.policy, settings.set_by) = (policy, set_by);
     }
 
     /// Connects again after a failure that may pass, with growing pauses, until too many attempts in a row brought no progress.

@@ -3,6 +3,7 @@
 use std::num::NonZeroU16;
 
 use crate::broker::Claim;
+use crate::control::SetBy;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::history;
@@ -13,17 +14,25 @@ use crate::plan::minimal;
 use crate::protocol::message::{ReceiveOptions, Root, SendOptions};
 use crate::session::Work;
 
-/// The policy of the options within what a server and the stores at this side allow.
-pub(super) fn policy(options: &TransferOptions, work: &Work, allowed: u16) -> Policy {
+/// The policy of the options within what a server and the stores at this side allow, and what sets its limit.
+pub(super) fn policy(options: &TransferOptions, work: &Work, allowed: u16) -> (Policy, SetBy) {
     let stores: Vec<_> = work.source.iter().chain(&work.destination).map(|store| store.capabilities()).collect();
     let connections = stores.iter().filter_map(|store| store.connections).min().unwrap_or(u16::MAX);
     let in_order = work.destination.as_ref().is_some_and(|store| !store.capabilities().random_writes);
     let parallelism = options.parallelism.map_or(u16::MAX, NonZeroU16::get);
-    Policy {
+    let (limit, set_by) = limit(options, allowed.min(connections));
+    let policy = Policy {
         parallelism: if in_order { 1 } else { parallelism },
         pipelining: options.pipelining.unwrap_or(u16::MAX),
-        ..Policy::new(options.policy, options.max_streams.get().min(allowed).min(connections))
-    }
+        ..Policy::new(options.policy, limit)
+    };
+    (policy, set_by)
+}
+
+/// The most streams where there may be so many whatever the options say, and what sets that.
+pub(super) fn limit(options: &TransferOptions, allowed: u16) -> (u16, SetBy) {
+    let wanted = options.max_streams.get();
+    if wanted < allowed { (wanted, SetBy::Option) } else { (allowed, SetBy::Others) }
 }
 
 /// Whether many streams at once may be worth their while: not where the transfer stays behind others, and not where much of what there
@@ -151,5 +160,15 @@ mod tests {
             assert_eq!(haste(&TransferOptions { selection, ..usual.clone() }), Haste::Never);
         }
         assert_eq!(haste(&TransferOptions { overwrite: Overwrite::Never, ..usual }), Haste::Never);
+    }
+
+    #[test]
+    fn the_option_sets_the_most_streams_only_where_it_is_the_smallest() {
+        let options = TransferOptions { max_streams: NonZeroU16::new(64).unwrap(), ..TransferOptions::default() };
+        assert_eq!(limit(&options, u16::MAX), (64, SetBy::Option));
+        assert_eq!(limit(&options, 128), (64, SetBy::Option));
+        // A higher option would not help.
+        assert_eq!(limit(&options, 64), (64, SetBy::Others));
+        assert_eq!(limit(&options, 8), (8, SetBy::Others));
     }
 }

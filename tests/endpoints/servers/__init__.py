@@ -9,7 +9,7 @@ from endpoints.servers.moto import Moto
 from endpoints.servers.nginx import Nginx
 from endpoints.servers.openssh import OpenSsh
 from endpoints.servers.proftpd import ProFtpd
-from endpoints.servers.pyftpdlib import PyFtpdLib
+from endpoints.servers.pyftpdlib import PlainFtpdLib, PyFtpdLib
 from endpoints.servers.rclone import RcloneFtp, RcloneS3, RcloneSftp, RcloneWebdav
 from endpoints.servers.seaweedfs import SeaweedFs
 from endpoints.servers.versitygw import VersityGw, VersityGwTls
@@ -23,6 +23,7 @@ __all__ = [
     "Moto",
     "Nginx",
     "OpenSsh",
+    "PlainFtpdLib",
     "ProFtpd",
     "PyFtpdLib",
     "RcloneFtp",

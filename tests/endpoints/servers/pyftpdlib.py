@@ -21,3 +21,12 @@ class PyFtpdLib(FtpServer):
         ports = (str(self.port), str(self.implicit_port))
         made = self.certificate
         return [sys.executable, program, *ports, self.root, made.chain, made.key, USER, PASSWORD]
+
+
+class PlainFtpdLib(PyFtpdLib):
+    """The same without MLST and MLSD, so that its lists are those for people."""
+
+    name = "pyftpdlib-plain"
+
+    def command(self) -> list[str | Path]:
+        return [*super().command(), "plain"]

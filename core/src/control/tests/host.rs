@@ -52,7 +52,19 @@ fn what_others_give_back_is_taken_near_the_end_and_after_the_tuning_has_ended_to
         let decided = streams(&outcome);
         assert_eq!((decided.first(), decided.last()), (Some(&6), Some(&12)), "{decided:?}");
         assert_eq!(outcome.tuning_error.is_some(), fails);
+        let reason = &outcome.decisions.last().unwrap().decision.reason;
+        assert!(reason.contains("tuning ended") == fails && !reason.contains("at 6"), "{reason}");
     }
+}
+
+#[test]
+fn what_others_leave_pulls_no_stages_apart_that_were_decided_as_one() {
+    let policy = Policy::new(PolicyName::Fair, 64);
+    let mut tuner = Tuner::start(Box::new(Wanting), &policy);
+    // The writers are at another host.
+    let limit = PerStage { write: 64, ..PerStage::all(6) };
+    assert!(tuner.narrow(&Policy { limit, ..policy }));
+    assert_eq!(tuner.last.concurrency, PerStage::all(6));
 }
 
 #[test]

@@ -13,6 +13,7 @@
 
 use std::time::Duration;
 
+use super::guard::within;
 use super::pace::New;
 use super::setting::whole;
 use super::{Beginning, Decision, Observation, Optimizer, Pace, PerStage, Policy, Setup, pace, utility};
@@ -101,13 +102,7 @@ impl Model {
     }
 
     fn answer(&mut self, concurrency: PerStage<u16>, policy: &Policy, reason: String) -> Decision {
-        let within = |wanted: u16, limit: u16| wanted.clamp(1, limit.max(1));
-        let limit = policy.limit;
-        self.last = PerStage {
-            read: within(concurrency.read, limit.read),
-            network: within(concurrency.network, limit.network),
-            write: within(concurrency.write, limit.write),
-        };
+        self.last = within(concurrency, policy.limit);
         let pacing = self.pacing.rate();
         let reason = match pacing {
             Some(rate) => format!("{reason}, each paced at {}", human_rate(rate as f64)),

@@ -222,7 +222,8 @@ impl Shared {
         };
         let resume = Some(Partial { key: self.key.clone(), number });
         let (size, sparse, overwrite) = (header.size, header.sparse, self.overwrite);
-        let new = NewFile { path: path.clone(), size, sparse, metadata: metadata(&header), resume, overwrite };
+        let (metadata, fresh) = (metadata(&header), !continued);
+        let new = NewFile { size, sparse, metadata, resume, fresh, overwrite, ..NewFile::of(path.clone()) };
         let writer = self.store.create(&new)?;
         let whole = AtomicBool::new(ranges.is_complete(header.size));
         let state = Mutex::new(FileState { ranges, digest });

@@ -95,7 +95,10 @@ impl Shared {
         match self.store.remove(path, Depth::One) {
             // A directory that is only what the names of files say is gone with the last of them.
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+            _ => {
+                self.touched.lock().remove(path);
+                Ok(())
+            }
         }
     }
 
@@ -153,7 +156,11 @@ impl Shared {
                 continue;
             }
             match self.store.remove(&path, Depth::One) {
-                Ok(()) => complete.removed += 1,
+                Ok(()) => {
+                    complete.removed += 1;
+                    // What an earlier attempt published into it needs no flush any more.
+                    self.touched.lock().remove(&path);
+                }
                 // Something that the filter protects is still in it.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => complete.failed.push(failure(&below(&path), &error)),

@@ -155,6 +155,7 @@ impl Shared {
                 Err(error) if frame.is_none() && error.kind() == ErrorKind::ConnectionLost && self.hands_back() => {
                     self.hand_back(&header, &error);
                 }
+                Err(error) if frame.is_some() => self.small_failed(&header, &path, &error),
                 Err(error) => self.item_failed(header.file, &header.path, &error),
             }
             match frame {
@@ -315,9 +316,20 @@ impl Shared {
                     self.directories.lock().push(TargetDirectory { path, metadata });
                 }
             }
-            Err(error) => self.item_failed(header.file, &header.path, &error),
+            Err(error) => self.small_failed(header, &path, &error),
         }
         Ok(None)
+    }
+
+    /// A packed item failed; but a file that may not be replaced is done if it stands there as it came: an attempt may have ended before
+    /// its journal knew of it, or the pack has come twice.
+    fn small_failed(&self, header: &FileHeader, path: &RelativePath, error: &Error) {
+        let done = DoneItem { file: header.file, crc64nvme: header.crc64nvme, blake3: header.blake3 };
+        let is_taken = error.kind() == ErrorKind::AlreadyExists && header.kind == ItemKind::File && header.copy_from.is_none();
+        if is_taken && self.was_published(&done_record(header, &done)).unwrap_or(false) {
+            return self.published(header, path, done);
+        }
+        self.item_failed(header.file, &header.path, error);
     }
 
     /// Makes an item; a file that is written here only lacks its name then.
@@ -360,7 +372,7 @@ impl Shared {
         }
         let resume = Some(Partial { key: self.key.clone(), number: self.partials.small_number() });
         let (size, overwrite) = (content.len() as u64, self.overwrite);
-        let new = NewFile { size, metadata: metadata(header), resume, overwrite, ..NewFile::of(path.clone()) };
+        let new = NewFile { size, metadata: metadata(header), resume, fresh: true, overwrite, ..NewFile::of(path.clone()) };
         let writer = self.store.create(&new)?;
         if let Err(error) = writer.write_at(0, content) {
             writer.abort();

@@ -15,7 +15,7 @@ use crate::pipeline::sender::queue::{PackItem, SourceFile};
 use crate::pipeline::taken;
 use crate::plan::walk::Found;
 use crate::plan::{key, walk, walk_chosen};
-use crate::protocol::message::{DoneKey, FileHeader, Have, ItemKind, Key, Listed, Message, Skipped, parts};
+use crate::protocol::message::{DoneKey, FileHeader, Have, ItemKind, Key, Listed, Message, Root, Skipped, parts};
 use crate::store::{Entry, EntryKind, Times};
 use crate::sync::RwLock;
 
@@ -102,6 +102,8 @@ pub(crate) struct Feed<'a> {
     kept: Vec<Key>,
     skipped: Vec<Skipped>,
     listed: Listed,
+    /// By the names of what was planned, which source each is of; `None` where no two can have the same one.
+    named: Option<HashMap<Key, Key>>,
 }
 
 impl<'a> Feed<'a> {
@@ -117,6 +119,7 @@ impl<'a> Feed<'a> {
             kept: Vec::new(),
             skipped: Vec::new(),
             listed: Listed::default(),
+            named: may_meet(&shared.options.roots).then(HashMap::new),
         }
     }
 
@@ -147,6 +150,9 @@ impl<'a> Feed<'a> {
         if self.shared.options.symlinks == SKIP_SYMLINKS && matches!(entry.kind, EntryKind::Symlink(_)) {
             return;
         }
+        if entry.kind != EntryKind::Directory && self.is_another(&entry, destination) {
+            return;
+        }
         self.listed.items += 1;
         self.listed.bytes += entry.size;
         let identity = key::of_source(destination, &entry);
@@ -172,6 +178,19 @@ impl<'a> Feed<'a> {
         } else {
             self.small(entry, destination, identity);
         }
+    }
+
+    /// Whether something that is planned already has the name; unless that is the same, found again, it is told as failed.
+    fn is_another(&mut self, entry: &Entry, destination: &RelativePath) -> bool {
+        let source = key::of_path(&entry.path);
+        let first = self.named.as_mut().and_then(|named| named.insert(key::of_path(destination), source));
+        if first.is_some_and(|first| first != source) {
+            let error = Error::new(ErrorKind::AlreadyExists, format!("could not copy `{}`", entry.path))
+                .with_cause(format!("another source would be `{destination}` at the destination as well"))
+                .with_hint("copy them one after the other, each to a destination of its own");
+            self.shared.item_failed(0, destination.as_bytes(), &error);
+        }
+        first.is_some()
     }
 
     /// A file that is not sent, with the digests that it is known to have at the destination.
@@ -263,6 +282,11 @@ fn planned(shared: &Shared) -> Result<Box<dyn Iterator<Item = Found> + '_>> {
         (Some(_), _) => Err(Error::new(ErrorKind::InvalidInput, "files can be chosen of one source only")
             .with_hint("name one directory as the source, and the files below it")),
     }
+}
+
+/// Whether what is found of several sources may have the same name: matches of a pattern keep their own.
+fn may_meet(roots: &[Root]) -> bool {
+    roots.len() > 1 && roots.iter().any(|root| root.prefix.is_empty())
 }
 
 /// Whether ranges are in order, apart, and begin at block borders.

@@ -51,9 +51,11 @@ impl LocalStore {
     /// Sets time and mode; from here on only the name is missing.
     fn finish(&self, publication: Publication) -> Result<Finished> {
         let Publication { writer, metadata, overwrite, .. } = publication;
-        let writer = writer.into_any().downcast::<LocalWriter>().map_err(|_| {
+        let mut writer = writer.into_any().downcast::<LocalWriter>().map_err(|_| {
             Error::new(ErrorKind::InvalidInput, "could not publish a file").with_cause("its writer belongs to another store")
         })?;
+        // Each attempt writes a small file again: one that does not get its name goes.
+        writer.temporary.kept &= !writer.small;
         self.set_metadata(&writer.file, &metadata)
             .map_err(|error| Error::io(format!("could not set time and mode of `{}`", writer.shown), &error))?;
         Ok(Finished { writer, metadata, overwrite })

@@ -84,6 +84,13 @@ impl Staging {
         Ok((file, Temporary { place, name, kept: true }))
     }
 
+    /// The partial file of a number below a key, begun anew.
+    pub(super) fn fresh_partial(&self, root: &Place, key: &str, number: u64) -> io::Result<(File, Temporary)> {
+        let name = PathBuf::from(number.to_string());
+        let (place, file) = self.within(root, key, |place| open_anew(place, &name))?;
+        Ok((file, Temporary { place, name, kept: true }))
+    }
+
     /// The journal of a key, and where it stands.
     pub(super) fn journal(&self, root: &Place, key: &str) -> io::Result<(Arc<Place>, File)> {
         self.open(root, key, Path::new(JOURNAL), Mode::Append)
@@ -176,6 +183,17 @@ impl Staging {
 
     fn forget(&self, key: &str) {
         self.places.lock().remove(key);
+    }
+}
+
+/// Opens an empty file in the place of what has its name. That is removed, not cut: it may stand under a final name too.
+fn open_anew(place: &Place, name: &Path) -> io::Result<File> {
+    match place.open(name, Mode::New) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            place.remove_file(name)?;
+            place.open(name, Mode::New)
+        }
+        opened => opened,
     }
 }
 

@@ -9,7 +9,7 @@ use super::reader::{read_at, write_at};
 use super::staging::{self, Temporary};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::RelativePath;
-use crate::store::{NewFile, Writer};
+use crate::store::{NewFile, Partial, Writer};
 
 /// Above this size space is taken at once, so that a full disk shows before the bytes travel and blocks lie together.
 const PREALLOCATE_FROM: u64 = 4 << 20;
@@ -20,6 +20,8 @@ pub(super) struct LocalWriter {
     pub(super) temporary: Temporary,
     pub(super) path: RelativePath,
     pub(super) shown: String,
+    /// Whether nobody goes on with it if it is not published.
+    pub(super) small: bool,
 }
 
 impl LocalWriter {
@@ -28,7 +30,11 @@ impl LocalWriter {
         let opened = match &new.resume {
             Some(partial) => {
                 staging::check_key(&partial.key)?;
-                store.staging.partial(&store.root, &partial.key, partial.number)
+                if new.fresh {
+                    store.staging.fresh_partial(&store.root, &partial.key, partial.number)
+                } else {
+                    store.staging.partial(&store.root, &partial.key, partial.number)
+                }
             }
             None => store.staging.temporary(&store.root),
         };
@@ -41,7 +47,8 @@ impl LocalWriter {
                 other => other,
             });
         }
-        Ok(Self { file, temporary, path: new.path.clone(), shown })
+        let small = new.resume.as_ref().is_some_and(|partial| partial.number >= Partial::SMALL_FILES);
+        Ok(Self { file, temporary, path: new.path.clone(), shown, small })
     }
 }
 

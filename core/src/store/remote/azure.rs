@@ -232,7 +232,8 @@ impl Objects for Azure {
         let mut uploads = Vec::new();
         let mut next: Option<String> = None;
         loop {
-            let mut query = vec![("prefix", prefix), ("include", "uncommittedblobs")];
+            // Without its metadata the marker of a directory would look like a blob that is not there.
+            let mut query = vec![("prefix", prefix), ("include", "metadata,uncommittedblobs")];
             query.extend(next.as_deref().map(|next| ("marker", next)));
             let page = self.get_list(&what, &query)?.into_page()?;
             for blob in page.objects.into_iter().filter(|blob| blob.size == 0) {

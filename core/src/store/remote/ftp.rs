@@ -35,6 +35,9 @@ const ANONYMOUS: &str = "anonymous";
 /// Connections that servers usually allow one user.
 const MOST_CONNECTIONS: u16 = 8;
 
+/// Characters of a line that are shown.
+const MOST_SHOWN: usize = 300;
+
 /// A server; a clone is the same one.
 #[derive(Clone)]
 pub(crate) struct Ftp {
@@ -116,11 +119,7 @@ impl Ftp {
 
     fn machine_children(&self, path: &RelativePath) -> Result<Vec<Entry>> {
         let lines = self.call("list", path, |control, whole| control.mlsd(Some(whole)))?;
-        let read = lines.iter().filter_map(|line| {
-            let (facts, name) = facts::of_machine_line(line)?;
-            (!facts.own).then(|| self.child(path, facts, name))?
-        });
-        Ok(read.collect())
+        self.entries(path, &lines, |line| facts::of_machine_line(line).map(|(facts, name)| (facts, name.to_owned())))
     }
 
     /// Lists with what people read; times are asked for one by one, for these lines have them without seconds and zone.
@@ -130,11 +129,7 @@ impl Ftp {
             Err(error) if failure::is_refusal(&error) => self.call("list", path, |control, whole| control.list(Some(whole)))?,
             lines => lines?,
         };
-        let read = lines.iter().filter_map(|line| {
-            let (facts, name) = facts::of_list_line(line)?;
-            (!facts.own).then(|| self.child(path, facts, &name))?
-        });
-        let entries: Vec<Entry> = read.collect();
+        let entries = self.entries(path, &lines, facts::of_list_line)?;
         if !self.pool.server()?.has("MDTM") {
             return Ok(entries);
         }
@@ -145,6 +140,30 @@ impl Ftp {
             Ok(entry)
         });
         dated.into_iter().collect()
+    }
+
+    /// What the lines of a listing name. One that is not understood fails all: a mirror would take what it names for gone.
+    fn entries(
+        &self,
+        directory: &RelativePath,
+        lines: &[String],
+        read: impl Fn(&str) -> Option<(Facts, String)>,
+    ) -> Result<Vec<Entry>> {
+        let mut entries = Vec::with_capacity(lines.len());
+        for line in lines.iter().filter(|line| !facts::names_nothing(line)) {
+            let (facts, name) = read(line).ok_or_else(|| self.not_understood(directory, line))?;
+            if !facts.own {
+                entries.extend(self.child(directory, facts, &name));
+            }
+        }
+        Ok(entries)
+    }
+
+    fn not_understood(&self, directory: &RelativePath, line: &str) -> Error {
+        let line: String = String::from_utf8_lossy(&names::bytes(line)).chars().take(MOST_SHOWN).collect();
+        Error::new(ErrorKind::Protocol, self.what("list", directory))
+            .with_cause(format!("the server's list has a line of a form that edt does not read: `{}`", line.escape_debug()))
+            .with_hint("use another protocol of the server, or let its owner turn on the commands MLST and MLSD of RFC 3659")
     }
 
     fn child(&self, directory: &RelativePath, facts: Facts, name: &str) -> Option<Entry> {
@@ -335,5 +354,26 @@ impl Served for Ftp {
                 Err(_) => error,
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::{Endpoint, Location};
+
+    #[test]
+    fn a_list_with_a_line_of_another_form_is_no_list() {
+        let Location::Service(url) = Endpoint::from("ftp://me@localhost/").resolve().unwrap() else { panic!() };
+        let ftp = Ftp::open(&url).unwrap();
+        let root = RelativePath::root();
+        let known = ["total 8", "drwxr-xr-x 2 me me 4096 Nov 05 2018 .", "-rw-r--r-- 1 me me 5 Nov 05 2018 a"];
+        let mut lines = Vec::from(known.map(str::to_owned));
+        let entries = ftp.entries(&root, &lines, facts::of_list_line).unwrap();
+        assert_eq!(entries.iter().map(|entry| entry.path.as_bytes()).collect::<Vec<_>>(), [b"a"]);
+        lines.push("-rw-r--r-- 1 me me 5 5. Nov 2018 b".to_owned());
+        let error = ftp.entries(&root, &lines, facts::of_list_line).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Protocol);
+        assert!(error.cause().is_some_and(|cause| cause.contains("5. Nov 2018 b")), "{error}");
     }
 }

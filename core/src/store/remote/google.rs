@@ -166,12 +166,13 @@ impl Objects for Google {
     }
 
     /// The API takes no conditions here: that no object stands there is asked just before, so that of two writers at the same moment
-    /// the later one wins in spite of `Overwrite::Never`.
+    /// the later one wins in spite of `Overwrite::Never`. Who may not look may not replace either as a rule, for that takes the right to
+    /// delete.
     fn complete(&self, upload: &Upload, parts: &[Part], about: &About) -> Result<()> {
         if about.overwrite == Overwrite::Never {
             match self.head(&upload.key, Purpose::Write) {
                 Ok(_) => return Err(cloud::exists(&self.what("write", &upload.key))),
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -215,5 +216,53 @@ impl Objects for Google {
             let request = self.web.client().delete(self.object_url(&self.bucket, key));
             failure::missing_is_fine(self.send(&self.what("remove", key), request).map(drop))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread::JoinHandle;
+
+    use super::*;
+
+    /// A bucket whose service answers with these statuses, one after another, and tells the methods of its requests when it ends.
+    fn bucket(statuses: &'static [&'static str]) -> (Google, JoinHandle<Vec<String>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let served = std::thread::spawn(move || {
+            let answer = |status: &&str| {
+                let (mut socket, mut request) = (listener.accept().unwrap().0, Vec::new());
+                while !is_whole(&request) {
+                    let mut piece = [0; 4096];
+                    let count = socket.read(&mut piece).unwrap();
+                    assert!(count > 0, "{}", String::from_utf8_lossy(&request));
+                    request.extend_from_slice(&piece[..count]);
+                }
+                write!(socket, "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n").unwrap();
+                String::from_utf8(request).unwrap().split(' ').next().unwrap().to_owned()
+            };
+            statuses.iter().map(answer).collect()
+        });
+        let (web, bucket, credentials) = (Web::new().unwrap(), "b".to_owned(), Credentials::none());
+        (Google { web, base, bucket, credentials, project: None, parts: true }, served)
+    }
+
+    fn is_whole(request: &[u8]) -> bool {
+        let end: &[u8] = if request.starts_with(b"POST") { b"</CompleteMultipartUpload>" } else { b"\r\n\r\n" };
+        request.ends_with(end)
+    }
+
+    #[test]
+    fn who_may_write_and_not_look_completes_what_must_not_replace_anything() {
+        let upload = Upload { key: "k".to_owned(), id: "u".to_owned(), begun_ns: None };
+        let about = About { overwrite: Overwrite::Never, ..About::default() };
+        let (google, served) = bucket(&["403 Forbidden", "200 OK"]);
+        google.complete(&upload, &[], &about).unwrap();
+        assert_eq!(served.join().unwrap(), ["GET", "POST"]);
+        let (google, served) = bucket(&["500 Internal Server Error"]);
+        assert_eq!(google.complete(&upload, &[], &about).unwrap_err().kind(), ErrorKind::ConnectionLost);
+        assert_eq!(served.join().unwrap(), ["GET"]);
     }
 }

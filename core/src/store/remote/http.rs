@@ -87,7 +87,9 @@ impl Files {
     fn head(&self, path: &RelativePath, form: Form) -> Result<Answer> {
         let request = self.server.request(Method::HEAD, path, form)?.header("accept-encoding", "identity");
         let answer = self.server.send("read", path, request, &WITHOUT_HEAD)?;
-        let known = form == Form::Directory || answer.length().is_some() || answer.url().path().ends_with('/');
+        // Programs behind web servers answer HEAD with no content and its length: only GET tells whether a file is empty.
+        let has_length = answer.length().is_some_and(|length| length > 0);
+        let known = form == Form::Directory || has_length || answer.url().path().ends_with('/');
         if answer.status() < 300 && known {
             return Ok(answer);
         }

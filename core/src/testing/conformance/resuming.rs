@@ -32,6 +32,11 @@ pub(super) fn a_partial_file_is_continued(store: &dyn Store) {
     let mut fresh = [1; 5];
     let count = store.create(&other).unwrap().read_at(0, &mut fresh).unwrap();
     assert!(fresh[..count].iter().all(|byte| *byte == 0), "an aborted partial file starts afresh");
+    if store.capabilities().holes {
+        store.create(&other).unwrap().write_at(0, b"stale").unwrap();
+        let count = store.create(&NewFile { fresh: true, ..other.clone() }).unwrap().read_at(0, &mut fresh).unwrap();
+        assert!(fresh[..count].iter().all(|byte| *byte == 0), "nothing shows of what was left where a file begins");
+    }
     store.create(&other).unwrap().write_at(0, b"stale").unwrap();
     store.discard("00ff").unwrap();
     let count = store.create(&other).unwrap().read_at(0, &mut fresh).unwrap();

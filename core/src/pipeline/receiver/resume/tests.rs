@@ -1,14 +1,18 @@
 //! Tests of what a receiver makes of the files that were chosen, when it looks at what is there already.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::*;
-use crate::link::{ControlSender, memory};
+use crate::buffer::Slab;
+use crate::link::{ControlSender, Frame, memory};
 use crate::options::Symlinks;
 use crate::pipeline::journal::Record;
-use crate::pipeline::receiver::{Discard, Receiver, ReceiverParts};
+use crate::pipeline::receiver::finish::MIRROR;
+use crate::pipeline::receiver::{Arrived, Discard, Receiver, ReceiverParts};
 use crate::protocol::TransferId;
-use crate::protocol::message::ReceiveOptions;
+use crate::protocol::frame::{FLAG_ZERO, FrameHeader, FrameKind, pack_item};
+use crate::protocol::message::{FileHeader, ReceiveOptions};
 use crate::store::Store;
 use crate::store::local::LocalStore;
 use crate::store::memory::MemoryStore;
@@ -21,10 +25,14 @@ fn path(text: &str) -> RelativePath {
 
 /// A receiver of these files that compares with what stands there, if `selection` says so.
 fn receiver(store: Arc<dyn Store>, control: ControlSender, selection: u8, files: &[&str]) -> Receiver {
+    receiver_with(store, control, ReceiveOptions { selection, fsync: 1, ..ReceiveOptions::default() }, files)
+}
+
+fn receiver_with(store: Arc<dyn Store>, control: ControlSender, options: ReceiveOptions, files: &[&str]) -> Receiver {
     Receiver::new(ReceiverParts {
         store,
         destination: RelativePath::root(),
-        options: ReceiveOptions { selection, fsync: 1, ..ReceiveOptions::default() },
+        options,
         files: Some(files.iter().map(|file| path(file)).collect()),
         transfer: TRANSFER,
         control,
@@ -140,13 +148,105 @@ fn a_file_that_may_have_got_its_name_is_told_as_published_if_its_bytes_stand_the
             });
             assert_eq!(told.sum::<usize>(), published, "{attempt}");
             // Its name is made durable with those of this attempt.
-            let touched = receiver.shared.touched.lock().len();
-            assert_eq!(touched, if attempt == "first" { published } else { 0 });
+            assert_eq!(receiver.shared.touched.lock().len(), published, "{attempt}");
             let partial = receiver.shared.partials.take(&key::of_path(&path("file")));
             assert_eq!(partial.map(|file| file.ranges.covered()), there, "{attempt}");
             assert_eq!(staged.join("1").exists(), there.is_some(), "{attempt}");
             receiver.close();
         }
+    }
+}
+
+#[test]
+fn names_that_an_earlier_attempt_gave_are_made_durable_unless_a_mirror_removes_them() {
+    let place = tempfile::tempdir().unwrap();
+    let store = Arc::new(LocalStore::confined(place.path(), Symlinks::Keep).unwrap());
+    let (mut journal, _) = Journal::open(store.journal(&TRANSFER.key()).unwrap().unwrap(), TRANSFER).unwrap();
+    for (number, name) in (1..).zip(["stands/file", "gone/file"]) {
+        let (path, identity) = (path(name), Key([number; 16]));
+        journal.append(&Record::Done(DoneRecord { path, identity, size: 10, modified_ns: None, crc64nvme: 0, blake3: None }));
+    }
+    journal.sync().unwrap();
+    drop(journal);
+    std::fs::create_dir(place.path().join("stands")).unwrap();
+    std::fs::write(place.path().join("stands/file"), [0; 10]).unwrap();
+    let (near, far) = memory::pair();
+    let receiver = receiver(store, near.sender, MIRROR, &["."]);
+    receiver.shared.prepare().unwrap();
+    assert_eq!(*receiver.shared.touched.lock(), HashSet::from([path("stands")]));
+    // The source has nothing any more.
+    receiver.shared.finish(true).unwrap();
+    let complete = std::iter::from_fn(|| far.receiver.try_recv().ok()).find_map(|message| match message {
+        Message::Complete(complete) => Some((complete.removed, complete.failed)),
+        _ => None,
+    });
+    assert_eq!(complete, Some((2, Vec::new())));
+}
+
+#[test]
+fn what_was_left_under_the_number_of_a_new_file_does_not_show_through_its_holes() {
+    let place = tempfile::tempdir().unwrap();
+    let staged = place.path().join(".edt").join(TRANSFER.key());
+    let store = Arc::new(LocalStore::confined(place.path(), Symlinks::Keep).unwrap());
+    begin(&store, &staged, &["other"]);
+    // The beginning of this one did not reach the journal.
+    std::fs::write(staged.join("2"), vec![9; 4 * SLAB_SIZE]).unwrap();
+    let (near, _far) = memory::pair();
+    let receiver = receiver(store, near.sender, 0, &["."]);
+    receiver.start().unwrap();
+    let shared = &receiver.shared;
+    shared.prepare().unwrap();
+    shared.open_file(FileHeader { sparse: true, ..FileHeader::of_a_test(1, 4 * SLAB_SIZE as u64) }).unwrap();
+    for block in 0..4 {
+        let mut header = FrameHeader::empty(FrameKind::Data);
+        (header.file, header.offset, header.flags) = (1, block * SLAB_SIZE as u64, FLAG_ZERO);
+        (header.length, header.crc64nvme) = (u32::try_from(SLAB_SIZE).unwrap(), crc64nvme(&vec![0; SLAB_SIZE]));
+        assert_eq!(shared.take_data(&Frame { header, payload: None }), Some(SLAB_SIZE as u64));
+    }
+    shared.close(1, None);
+    shared.finish(true).unwrap();
+    assert!(!staged.join("2").exists());
+    let published = std::fs::read(place.path().join("file 1")).unwrap();
+    assert!(published.len() == 4 * SLAB_SIZE && published.iter().all(|byte| *byte == 0));
+}
+
+/// A pack of one small file.
+fn pack(content: &[u8], modified_ns: i64) -> Arrived {
+    let (modified_ns, crc64nvme) = (Some(modified_ns), crc64nvme(content));
+    let file = FileHeader { modified_ns, crc64nvme, ..FileHeader::of_a_test(1, content.len() as u64) };
+    let (mut payload, mut used) = (vec![0; 1000], 0);
+    assert!(pack_item(&mut payload, &mut used, &file, content));
+    payload.truncate(used);
+    let mut header = FrameHeader::empty(FrameKind::Pack);
+    header.length = u32::try_from(used).unwrap();
+    Arrived { stream: 1, sequence: 0, frame: Frame { header, payload: Some(Slab::detached(payload)) } }
+}
+
+#[test]
+fn a_small_file_that_may_not_be_replaced_is_done_if_it_stands_there_as_it_came() {
+    for (there, modified, done) in [("small", 5, true), ("other", 5, false), ("small", 6, false)] {
+        let place = tempfile::tempdir().unwrap();
+        let staged = place.path().join(".edt").join(TRANSFER.key());
+        let store = Arc::new(LocalStore::confined(place.path(), Symlinks::Keep).unwrap());
+        // The attempt that published it ended before its journal said so.
+        begin(&store, &staged, &["another"]);
+        let file = place.path().join("file 1");
+        std::fs::write(&file, there).unwrap();
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(modified);
+        std::fs::File::options().write(true).open(&file).unwrap().set_modified(time).unwrap();
+        let (near, far) = memory::pair();
+        let options = ReceiveOptions { overwrite: 1, ..ReceiveOptions::default() };
+        let receiver = receiver_with(store, near.sender, options, &["."]);
+        receiver.shared.prepare().unwrap();
+        receiver.shared.take(&pack(b"small", 5_000_000_000));
+        receiver.shared.acknowledge();
+        let told = std::iter::from_fn(|| far.receiver.try_recv().ok()).find_map(|message| match message {
+            Message::Ack(ack) => Some((ack.done.len(), ack.failed.len(), ack.streams)),
+            _ => None,
+        });
+        assert_eq!(told, Some((usize::from(done), usize::from(!done), vec![(1, 1)])), "{there} {modified}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), there);
+        assert!(!staged.join(Partial::SMALL_FILES.to_string()).exists());
     }
 }
 

@@ -57,7 +57,8 @@ const FRESH: Duration = Duration::from_secs(10);
 /// Opens the bucket of a URL; one to write to must be there, as far as this user may know.
 pub(super) fn open(service: impl Objects, url: &ServiceUrl, purpose: Purpose) -> Result<Opened> {
     let base = base(url)?;
-    let bucket = Bucket::new(Box::new(service), purpose, State::open());
+    let meant = (url.directory && !base.is_root()).then(|| base.to_string());
+    let bucket = Bucket { meant, ..Bucket::new(Box::new(service), purpose, State::open()) };
     if purpose == Purpose::Write {
         match bucket.patience.run(|| bucket.service.probe()) {
             // Who may write need not have the right to list; what is not permitted fails when it is asked for.
@@ -87,6 +88,8 @@ struct Bucket {
     patience: Patience,
     purpose: Purpose,
     state: Result<State>,
+    /// The key of the URL, if a slash behind it says that what is below is meant.
+    meant: Option<String>,
     listed: Listed,
     /// The first page below a prefix that was looked at to find out whether it is a directory: the listing that follows begins with it.
     first: Mutex<Option<FirstPage>>,
@@ -105,7 +108,8 @@ struct FirstPage {
 impl Bucket {
     fn new(service: Box<dyn Objects>, purpose: Purpose, state: Result<State>) -> Self {
         let (patience, listed, memory) = (Patience::new(), Listed::default(), Memory::new(Budget::process()));
-        Self { service, patience, purpose, state, listed, first: Mutex::default(), memory, filled: Mutex::default() }
+        let (meant, first, filled) = (None, Mutex::default(), Mutex::default());
+        Self { service, patience, purpose, state, meant, listed, first, memory, filled }
     }
 
     fn state(&self) -> Result<&State> {
@@ -175,6 +179,11 @@ impl Bucket {
         Ok(is_one)
     }
 
+    /// Whether what is below a key is meant even where an object has that name.
+    fn means_directory(&self, key: &str) -> bool {
+        self.meant.as_deref() == Some(key)
+    }
+
     /// Whether something below a key was seen just now.
     fn was_directory(&self, key: &str) -> bool {
         let first = self.first.lock();
@@ -200,12 +209,19 @@ impl Bucket {
             }
             return Ok(None);
         }
+        let below = self.means_directory(&key).then(|| self.is_directory(&key));
+        match &below {
+            Some(Ok(true)) => return Ok(None),
+            // Who may read an object need not have the right to list.
+            Some(Err(error)) if error.kind() != ErrorKind::PermissionDenied => return Err(error.clone()),
+            _ => {}
+        }
         match self.head(&key) {
             Err(error) if error.kind() != ErrorKind::NotFound && !self.hides(&error) => return Err(error),
             Err(_) => {}
             found => return found.map(Some),
         }
-        match self.is_directory(&key) {
+        match below.unwrap_or_else(|| self.is_directory(&key)) {
             Ok(true) => Ok(None),
             Err(error) if !self.hides(&error) => Err(error),
             _ => Err(self.missing("find", &key)),

@@ -10,9 +10,13 @@ use crate::store::Depth;
 /// Objects that one request removes at most.
 const PAGE: u32 = 1000;
 
-/// Removes the object of a path, and with [`Depth::Tree`] what is below it too.
+/// Removes the object of a path, and with [`Depth::Tree`] what is below it too; of a URL with a slash at its end the object only if
+/// nothing is below.
 pub(super) fn remove(bucket: &Arc<Bucket>, path: &RelativePath, depth: Depth) -> Result<()> {
     let key = bucket.key(path)?;
+    if bucket.means_directory(&key) && remove_content(bucket, &key, depth)? {
+        return Ok(());
+    }
     // A service takes no offence at removing what is not there; a caller does.
     let itself = match bucket.head(&key) {
         _ if key.is_empty() => false,
@@ -23,11 +27,17 @@ pub(super) fn remove(bucket: &Arc<Bucket>, path: &RelativePath, depth: Depth) ->
     if itself {
         delete(bucket, vec![key.clone()])?;
     }
-    let below = match depth {
-        Depth::Tree => remove_below(bucket, &key)?,
-        Depth::One => !itself && remove_empty(bucket, &key)?,
-    };
+    let alone = itself && depth == Depth::One;
+    let below = !alone && remove_content(bucket, &key, depth)?;
     if itself || below || key.is_empty() { Ok(()) } else { Err(bucket.missing("remove", &key)) }
+}
+
+/// Removes what is below a key, without [`Depth::Tree`] if it is an empty directory; false if there was nothing.
+fn remove_content(bucket: &Bucket, key: &str, depth: Depth) -> Result<bool> {
+    match depth {
+        Depth::Tree => remove_below(bucket, key),
+        Depth::One => remove_empty(bucket, key),
+    }
 }
 
 /// Removes everything below a key; false if there was nothing.

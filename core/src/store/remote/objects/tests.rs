@@ -2,6 +2,7 @@
 
 mod answers;
 mod interrupts;
+mod slashes;
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -66,13 +66,25 @@ impl S3 {
         }
         let id = self.begin_with(key, &Properties::copied(&source.head, &about.metadata))?;
         let upload = Upload { key: key.to_owned(), id, begun_ns: None };
-        let copied = self.copy_parts(&source, &upload, patience).and_then(|parts| self.complete(&upload, &parts, about));
-        if let Err(error) = copied {
+        // Tried again by itself: to begin afresh would copy all parts once more.
+        let complete = |parts: Vec<Part>| patience.run(|| self.complete(&upload, &parts, about));
+        if let Err(error) = self.copy_parts(&source, &upload, patience).and_then(complete) {
             // The first error counts; what cannot be given up now is left to `edt clean`.
             let _ = clearing(|| self.abort(&upload));
             return Err(error);
         }
-        Ok(describe::crc64nvme(&self.described("stat", &self.bucket, key)?))
+        Ok(self.checksum(key, patience))
+    }
+
+    /// The crc64nvme of a copy that is made, which stands without it too: who may write need not have the right to ask for it.
+    fn checksum(&self, key: &str, patience: &Patience) -> Option<u64> {
+        match patience.run(|| Ok(self.described("stat", &self.bucket, key)?)) {
+            Ok(head) => describe::crc64nvme(&head),
+            Err(error) => {
+                tracing::info!(%error, "the checksum of a copy is not known");
+                None
+            }
+        }
     }
 
     /// Describes an object of any bucket, with its checksum.
@@ -165,7 +177,20 @@ impl S3 {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::Arc;
+
+    use aws_sdk_s3::Client;
+    use aws_sdk_s3::config::retry::RetryConfig;
+    use aws_sdk_s3::config::{BehaviorVersion, Config, Region, StalledStreamProtectionConfig};
+
+    use super::super::client::Signing;
+    use super::super::sums::Sums;
+    use super::super::transport::Transport;
     use super::*;
+    use crate::store::remote::lane::Kept;
+    use crate::store::remote::web::Web;
 
     fn source(size: u64) -> Source<'static> {
         Source { place: CopySource { bucket: "b", key: "a b/c+d%", size }, head: HeadObjectOutput::builder().build() }
@@ -185,5 +210,80 @@ mod tests {
             assert_eq!((source.range(1).start, source.range(count).end), (0, size));
             assert!((1..count).all(|number| source.range(number).end == source.range(number + 1).start));
         }
+    }
+
+    #[test]
+    fn a_copy_in_parts_is_completed_though_that_fails_at_first_and_nobody_may_look_at_it() {
+        let asked = Arc::default();
+        let source = CopySource { bucket: "bucket", key: "from", size: 6 << 30 };
+        let copied = bucket(&asked).copy_from(&source, "to", &About::default(), &Patience::new());
+        assert_eq!(copied.unwrap(), None);
+        let asked = asked.lock();
+        let count = |method: &str| asked.iter().filter(|request| request.starts_with(method)).count();
+        assert_eq!((count("PUT"), count("POST"), count("DELETE")), (12, 1 + 2, 0), "{asked:?}");
+    }
+
+    /// A bucket whose service answers as [`answer`] says, and notes what it was asked.
+    fn bucket(asked: &Arc<Mutex<Vec<String>>>) -> S3 {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let config = Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::from_static("nowhere"))
+            .endpoint_url(format!("http://{}", listener.local_addr().unwrap()))
+            .force_path_style(true)
+            .http_client(Transport::new(Web::new().unwrap()))
+            .retry_config(RetryConfig::disabled())
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+            .allow_no_auth()
+            .build();
+        let asked = Arc::clone(asked);
+        std::thread::spawn(move || {
+            for socket in listener.incoming() {
+                let mut socket = socket.unwrap();
+                let request = request(&mut socket);
+                let mut asked = asked.lock();
+                socket.write_all(answer(&request, &asked).as_bytes()).unwrap();
+                asked.push(request);
+            }
+        });
+        let (client, signing) = (Client::from_conf(config), Signing::NotWanted);
+        let sums = Sums::new(false, signing);
+        S3 { client, bucket: "bucket".to_owned(), signing, sums, elsewhere: true, payer: None, _kept: Kept::new() }
+    }
+
+    /// Reads a request to its end; answers with its method and target.
+    fn request(socket: &mut TcpStream) -> String {
+        let (mut request, mut piece) = (String::new(), [0; 4096]);
+        loop {
+            if let Some((head, body)) = request.split_once("\r\n\r\n") {
+                let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+                if length.is_none_or(|length| body.len() >= length.parse::<usize>().unwrap()) {
+                    return head.split(" HTTP/").next().unwrap().to_owned();
+                }
+            }
+            let count = socket.read(&mut piece).unwrap();
+            assert!(count > 0, "{request}");
+            request.push_str(std::str::from_utf8(&piece[..count]).unwrap());
+        }
+    }
+
+    /// Fails to complete an upload until it is asked once more, and describes to this user what is copied and not the copy.
+    fn answer(request: &str, earlier: &[String]) -> String {
+        let again = earlier.iter().any(|other| other == request);
+        let (status, length, content) = match request {
+            "HEAD /bucket/from" => ("200 OK", 6 << 30, ""),
+            _ if request.starts_with("HEAD") => ("403 Forbidden", 0, ""),
+            _ if request.contains("partNumber=") => ok("<CopyPartResult><ETag>p</ETag></CopyPartResult>"),
+            _ if request.contains("uploads") => {
+                ok("<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>")
+            }
+            _ if again => ok("<CompleteMultipartUploadResult><ETag>c</ETag></CompleteMultipartUploadResult>"),
+            _ => ("500 Internal Server Error", 0, ""),
+        };
+        format!("HTTP/1.1 {status}\r\nconnection: close\r\netag: \"e\"\r\ncontent-length: {length}\r\n\r\n{content}")
+    }
+
+    fn ok(content: &'static str) -> (&'static str, usize, &'static str) {
+        ("200 OK", content.len(), content)
     }
 }
