@@ -83,21 +83,21 @@ def test_after_sigkill_of_the_server_the_transfer_is_completed(
     assert snapshot(target) == snapshot(origin)
 
 
-def test_a_server_that_comes_back_with_another_limit_of_streams_is_kept_to_that(
+def test_a_server_that_comes_back_with_fewer_streams_gets_no_more(
     edt: Edt, serve: Callable[..., Server], source: Path
 ) -> None:
     fill(source / "a.bin", 24 * MIB, "limit")
-    server = serve(None, "--max-streams", "2")
+    server = serve(None, "--max-streams", "6")
     client = edt.start("cp", *SLOW, "--concurrency", "6", source, server.url("tree/"))
     client.totals_until(at_least(4 * MIB))
     server.kill()
-    server.options = ("--max-streams", "6")
+    server.options = ("--max-streams", "2")
     server.start()
     outcome = client.end()
     assert outcome.code == 0, outcome.err
     tuned = [event["decision"] for event in outcome.events() if event["event"] == "tuned"]
     streams = [decision["concurrency"]["network"] for decision in tuned]
-    assert (streams[0], streams[-1]) == (2, 6), streams
+    assert (streams[0], streams[-1]) == (6, 2), streams
     assert snapshot(server.root / "tree") == snapshot(source)
 
 
