@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-use crate::{Batch, Direction, Error, FlowKey, Packet};
+use crate::{Batch, Direction, Error, FlowKey, Packet, PathOptions};
 
 use super::pool::Pool;
 use super::system;
@@ -17,8 +17,11 @@ use super::tun::Tun;
 /// Packets that are read before those that are due are written: at 3 us each they make the others 0.2 ms late.
 const READ_AT_ONCE: usize = 64;
 
-/// Pause after a pass that moved packets: they come in handfuls then instead of one by one, at a quarter of a millisecond of delay.
-const PAUSE: Duration = Duration::from_micros(250);
+/// Pause after a pass that moved packets: they come in handfuls then instead of one by one. It is this part of the round trip time, at least
+/// and at most so long: what wakes more often takes the processors from those who send.
+const PAUSE: f64 = 0.0125;
+const LEAST_PAUSE: Duration = Duration::from_micros(250);
+const MOST_PAUSE: Duration = Duration::from_millis(1);
 
 const HINT: &str = "somebody removed the namespace or its device; start the path again";
 
@@ -28,6 +31,7 @@ pub(super) struct Courier {
     to: Tun,
     direction: Arc<Mutex<Direction>>,
     begin: Instant,
+    pause: Duration,
     pool: Pool,
     read: Vec<(FlowKey, Packet)>,
     batch: Batch,
@@ -42,10 +46,11 @@ struct Pass {
 }
 
 impl Courier {
-    /// A worker between two devices; times are counted from `begin`.
-    pub(super) fn new(from: Tun, to: Tun, direction: Arc<Mutex<Direction>>, begin: Instant, mtu: u16) -> Self {
-        let read = Vec::with_capacity(READ_AT_ONCE);
-        Self { from, to, direction, begin, pool: Pool::new(usize::from(mtu)), read, batch: Batch::default() }
+    /// A worker from one device to another; times are counted from `begin`.
+    pub(super) fn new((from, to): (Tun, Tun), direction: Arc<Mutex<Direction>>, begin: Instant, options: &PathOptions) -> Self {
+        let (read, pool) = (Vec::with_capacity(READ_AT_ONCE), Pool::new(usize::from(options.mtu)));
+        let pause = options.rtt.mul_f64(PAUSE).clamp(LEAST_PAUSE, MOST_PAUSE);
+        Self { from, to, direction, begin, pause, pool, read, batch: Batch::default() }
     }
 
     /// Works until told to stop, or until a device is gone.
@@ -54,7 +59,7 @@ impl Courier {
         while !stop.load(Ordering::Relaxed) {
             let pass = self.pass()?;
             if pass.moved && !pass.more {
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(self.pause);
             } else if !pass.more {
                 self.wait(pass.next, wake)?;
             }

@@ -89,8 +89,7 @@ impl Path {
         };
         let devices = [(&near_device, &far_device), (&far_device, &near_device)];
         for (direction, (from, to)) in directions.iter().zip(devices) {
-            let mtu = path.options.mtu;
-            let courier = Courier::new(from.clone(), to.clone(), direction.clone(), begin, mtu);
+            let courier = Courier::new((from.clone(), to.clone()), direction.clone(), begin, &path.options);
             path.employ(courier, on_failure.clone())?;
         }
         path.controller = Some(Controller::start(directions, begin, path.options.schedule.clone(), report, on_failure)?);
