@@ -90,6 +90,7 @@ pub(super) fn command(descriptor: &FlightDescriptor) -> Result<Command> {
 
 /// The columns of what a command names, as `GetSchema` tells them.
 pub(super) fn schema(root: &Root, command: &Command) -> Result<Bytes> {
+    check_endpoints(command)?;
     let schema = match form(root, command)? {
         Form::Bytes => {
             let path = path(&command.path)?;
@@ -102,10 +103,7 @@ pub(super) fn schema(root: &Root, command: &Command) -> Result<Bytes> {
 
 /// Everything about what a command names, with the tickets to read it.
 pub(super) fn describe(root: &Root, command: &Command, descriptor: FlightDescriptor) -> Result<FlightInfo> {
-    if command.endpoints.is_some_and(|count| !(1..=MOST_ENDPOINTS).contains(&count)) {
-        return Err(Error::new(ErrorKind::InvalidInput, format!("could not divide `{}` so", command.path))
-            .with_hint(format!("ask for 1 to {MOST_ENDPOINTS} endpoints")));
-    }
+    check_endpoints(command)?;
     match form(root, command)? {
         Form::Bytes => {
             refuse(command, "read bytes", &["path", "as", "range", "version", "endpoints"])?;
@@ -125,6 +123,15 @@ pub(super) fn describe(root: &Root, command: &Command, descriptor: FlightDescrip
             })
         }
     }
+}
+
+/// Refuses more endpoints than are told: each takes memory, and a table could be cut into as many as it has rows.
+fn check_endpoints(command: &Command) -> Result<()> {
+    if command.endpoints.is_none_or(|count| (1..=MOST_ENDPOINTS).contains(&count)) {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::InvalidInput, format!("could not divide `{}` so", command.path))
+        .with_hint(format!("ask for 1 to {MOST_ENDPOINTS} endpoints")))
 }
 
 fn describe_bytes(root: &Root, command: &Command, descriptor: FlightDescriptor) -> Result<FlightInfo> {

@@ -96,8 +96,13 @@ fn tickets_that_are_no_commands_are_refused() {
     }
     let all = r#"{"path":"f","range":[0,18446744073709551615],"endpoints":3}"#;
     assert_eq!(world.get_ticket(all.as_bytes().to_vec()).unwrap()[0].num_rows(), 1);
-    for endpoints in [0, 5000] {
-        assert_eq!(refused(world.info(&Command { endpoints: Some(endpoints), ..Command::of("f") })).0, Code::InvalidArgument);
+    for (name, content) in tables() {
+        world.write(name, content);
+    }
+    for (name, endpoints) in [("f", 0), ("f", 5000), ("t.parquet", 0), ("t.parquet", u32::MAX)] {
+        let command = Command { endpoints: Some(endpoints), ..Command::of(name) };
+        assert_eq!(refused(world.info(&command)).0, Code::InvalidArgument, "{name}, {endpoints}");
+        assert_eq!(refused(world.schema(&command)).0, Code::InvalidArgument, "{name}, {endpoints}");
     }
 }
 

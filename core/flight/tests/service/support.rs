@@ -127,6 +127,10 @@ impl World {
         self.run(async { self.client().await.get_flight_info(descriptor(command)).await.map_err(status) })
     }
 
+    pub(crate) fn schema(&self, command: &Command) -> Result<arrow_schema::Schema, Status> {
+        self.run(async { self.client().await.get_schema(descriptor(command)).await.map_err(status) })
+    }
+
     /// All batches of a ticket.
     pub(crate) fn get(&self, command: &Command) -> Result<Vec<RecordBatch>, Status> {
         self.get_ticket(command.to_json())
