@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use edt::files::{Files, FilesOptions};
+use edt::link::client::{self, Target};
 use edt::options::SecretSource;
 use edt::path::RelativePath;
-use edt::protocol::message::{Answer, Request};
+use edt::protocol::message::{Answer, Message, Request};
 use edt::store::Depth;
 use edt::{Error, ErrorKind, ServeOptions};
 use files_support::{MIB, SECRET, World, asked, content, name, options, other, serve};
@@ -224,4 +225,30 @@ fn a_range_that_claims_everything_costs_the_server_one_part() {
     }
     let Answer::Failed(outside) = asked(&world, Request::Read { path: b"../a".to_vec(), offset: 0, length: 1 }) else { panic!() };
     assert_eq!(outside.kind, ErrorKind::InvalidInput.code());
+}
+
+#[test]
+fn a_digest_that_nobody_waits_for_keeps_no_place_at_the_server() {
+    let world = World::with(|options| options.max_sessions = 1);
+    // Reading it takes minutes.
+    fs::File::create(world.path("large")).unwrap().set_len(1 << 40).unwrap();
+    let waiting = other(&world);
+    waiting.control.sender.send(&Message::Request(Request::Digest(b"large".to_vec()))).unwrap();
+    assert!(waiting.control.receiver.recv_timeout(Duration::from_millis(200)).is_err());
+    drop(waiting);
+    let begun = Instant::now();
+    while stands(&world).is_none() {
+        assert!(begun.elapsed() < LONG, "the server still reads what nobody waits for");
+    }
+}
+
+/// What the server says of its root; nothing if it takes no session.
+fn stands(world: &World) -> Option<Answer> {
+    let target = Target { host: "127.0.0.1".to_owned(), port: world.port, tls: false };
+    let session = client::connect(&target, &options(), None).ok()?;
+    session.control.sender.send(&Message::Request(Request::Stat(Vec::new()))).ok()?;
+    match session.control.receiver.recv_timeout(LONG).ok()? {
+        Message::Answer(answer) => Some(answer),
+        _ => None,
+    }
 }

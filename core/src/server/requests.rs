@@ -48,7 +48,7 @@ impl Shared {
                 self.writable()?;
                 self.store.create_directory(&RelativePath::from_bytes(&path)?).map(|()| Some(Answer::Done))
             }
-            Request::Digest(path) => self.digest(&RelativePath::from_bytes(&path)?).map(Some),
+            Request::Digest(path) => self.digest(control, &RelativePath::from_bytes(&path)?).map(Some),
             Request::Read { path, offset, length } => {
                 self.read(control, &RelativePath::from_bytes(&path)?, offset, length).map(|()| None)
             }
@@ -129,8 +129,9 @@ impl Shared {
         control.sender.send(&Message::Answer(Answer::Entries { entries: Vec::new(), failed: Vec::new(), last: true }))
     }
 
-    fn digest(&self, path: &RelativePath) -> Result<Answer> {
-        let digests = digest_file(self.store.as_ref(), path, &|| self.ending.is_set())?;
+    /// Reads a file for its digests, for as long as its caller waits for them.
+    fn digest(&self, control: &Control, path: &RelativePath) -> Result<Answer> {
+        let digests = digest_file(self.store.as_ref(), path, &|| self.go_on(control).is_err())?;
         let broken = || Error::new(crate::ErrorKind::Io, format!("could not digest `{path}`"));
         let crc64nvme = u64::from_str_radix(&digests.crc64nvme, 16).map_err(|_| broken())?;
         let blake3 = blake3::Hash::from_hex(&digests.blake3).map_err(|_| broken())?;
