@@ -31,6 +31,9 @@ const LOOKED_AT: usize = 100;
 /// What the plugins for workflow engines keep beside it, where they are told to stage below a root.
 const OF_PLUGINS: [&str; 5] = ["lanes", "staging", "ahead", "writing", "publishing"];
 
+/// Directories that are kept open although nothing in them is: each has one of the files that a process may have open.
+const PLACES: usize = 64;
+
 /// How often a directory is made again that others removed before anything was put into it.
 const ATTEMPTS: usize = 32;
 
@@ -177,7 +180,12 @@ impl Staging {
             return Ok(Arc::clone(place));
         }
         let place = Arc::new(make(root, key)?);
-        self.places.lock().insert(key.to_owned(), Arc::clone(&place));
+        let mut places = self.places.lock();
+        if places.len() >= PLACES {
+            // A transfer that was interrupted may never come back.
+            places.retain(|_, place| Arc::strong_count(place) > 1);
+        }
+        places.insert(key.to_owned(), Arc::clone(&place));
         Ok(place)
     }
 
@@ -316,4 +324,23 @@ pub(super) fn check_key(key: &str) -> Result<()> {
             .with_cause("a key is 1 to 64 letters, digits, `-` or `_`"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_of_transfers_that_were_interrupted_are_not_all_kept_open() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Place::confined(directory.path()).unwrap();
+        let staging = Staging::new();
+        let (_file, used) = staging.partial(&root, "used", 0).unwrap();
+        for number in 0..3 * PLACES {
+            staging.journal(&root, &format!("key-{number}")).unwrap();
+        }
+        let places = staging.places.lock();
+        assert!(places.len() <= PLACES, "{} are open", places.len());
+        assert!(places.get("used").is_some_and(|place| Arc::ptr_eq(place, &used.place)));
+    }
 }
