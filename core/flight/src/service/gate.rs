@@ -57,7 +57,9 @@ impl Admission {
     }
 
     fn knows_secret(&self, headers: &HeaderMap) -> bool {
-        let Some(shown) = headers.get(AUTHORIZATION).and_then(|header| credential(header.to_str().ok()?)) else { return false };
+        // A secret may have letters beyond ASCII, with which a header is no text to its library.
+        let header = headers.get(AUTHORIZATION).and_then(|header| std::str::from_utf8(header.as_bytes()).ok());
+        let Some(shown) = header.and_then(credential) else { return false };
         verify_slices_are_equal(&shown, self.secret.as_bytes()).is_ok()
     }
 
@@ -245,7 +247,11 @@ mod tests {
     const SECRET: &str = "0123456789abcdef";
 
     fn knows(header: Option<String>) -> bool {
-        let admission = Admission::new(Secret::new(SECRET, "a test").unwrap(), 1);
+        knows_of(SECRET, header)
+    }
+
+    fn knows_of(secret: &str, header: Option<String>) -> bool {
+        let admission = Admission::new(Secret::new(secret, "a test").unwrap(), 1);
         let mut headers = HeaderMap::new();
         if let Some(header) = header {
             headers.insert(AUTHORIZATION, header.parse().unwrap());
@@ -258,6 +264,14 @@ mod tests {
         assert!(knows(Some(format!("Bearer {SECRET}"))) && knows(Some(format!("bearer  {SECRET} "))));
         assert!(knows(Some(format!("Basic {}", BASE64_STANDARD.encode(format!("anyone:{SECRET}"))))));
         assert!(knows(Some(format!("basic {}", BASE64_STANDARD.encode(format!(":{SECRET}"))))));
+    }
+
+    #[test]
+    fn a_secret_with_letters_beyond_ascii_is_taken_as_well() {
+        let secret = "schlüssel-für-alle";
+        assert!(knows_of(secret, Some(format!("Bearer {secret}"))));
+        assert!(knows_of(secret, Some(format!("Basic {}", BASE64_STANDARD.encode(format!("anyone:{secret}"))))));
+        assert!(!knows_of(secret, Some("Bearer schlussel-fur-alle".to_owned())));
     }
 
     #[test]
