@@ -1,4 +1,5 @@
-//! The buffer between two stages: a queue whose bytes are bounded by the pool that its slabs come from.
+//! The buffer between two stages: a queue whose bytes are bounded by the pool that its slabs come from. Frames without a slab are for
+//! those who push to bound.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -93,7 +93,7 @@ mod tests {
     use crate::pipeline::digest::{block_blake3, crc64nvme};
     use crate::pipeline::receiver::{Discard, ReceiverParts};
     use crate::protocol::TransferId;
-    use crate::protocol::frame::{FrameHeader, FrameKind};
+    use crate::protocol::frame::{FLAG_ZERO, FrameHeader, FrameKind};
     use crate::protocol::message::{FileHeader, Message, ReceiveOptions};
     use crate::store::Store;
     use crate::store::local::LocalStore;
@@ -200,6 +200,18 @@ mod tests {
         let waiting = receiver.shared.frames.pop(std::time::Duration::ZERO).unwrap();
         assert_eq!((waiting.stream, waiting.sequence), (1, 1));
         assert_eq!(receiver.meters().write.workers, 0);
+    }
+
+    #[test]
+    fn a_hole_waits_for_no_writer_as_the_buffer_would_not_bound_how_many_wait() {
+        let (receiver, _store) = receiver();
+        let mut sink = receiver.direct(1);
+        receiver.shared.fused.store(false, Ordering::Relaxed);
+        sink.send(open()).unwrap();
+        let mut header = FrameHeader::empty(FrameKind::Data);
+        (header.file, header.length, header.flags) = (1, u32::try_from(SLAB_SIZE).unwrap(), FLAG_ZERO);
+        sink.send(Frame { header, payload: None }).unwrap();
+        assert_eq!((receiver.waiting(), receiver.meters().write.bytes), (0, SLAB_SIZE as u64));
     }
 
     #[test]

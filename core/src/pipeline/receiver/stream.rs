@@ -77,6 +77,8 @@ impl Intake {
                 }
                 shared.take(&arrived);
             }
+            // It takes nothing of the buffer, which would hold up nobody who sends millions of such.
+            FrameKind::Data | FrameKind::Pack if arrived.frame.payload.is_none() => shared.take(&arrived),
             FrameKind::Data | FrameKind::Pack => {
                 shared.frames.push(arrived);
                 // The writers may just have left for good.

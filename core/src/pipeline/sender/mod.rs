@@ -42,6 +42,9 @@ use crate::sync::Mutex;
 
 const PATIENCE: Duration = Duration::from_millis(50);
 
+/// Frames that may wait for a stream, as many as the largest buffer has slabs: those of holes have none that would bound them.
+const WAITING: usize = 8192;
+
 /// What a sender half is made of.
 pub(crate) struct SenderParts {
     pub(crate) store: Arc<dyn Store>,
@@ -339,6 +342,7 @@ impl Shared {
                 if !self.frames.push(tagged) || turn.over() {
                     break;
                 }
+                while self.frames.len() >= WAITING && !self.stop.wait(Duration::from_millis(1)) {}
             }
             self.put_back(reader.into_rest());
         }
