@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::auth::identity::Identity;
 use crate::auth::secret::{self, Origin, Secret};
 use crate::error::{Error, ErrorKind, Result};
-use crate::link::acceptor::{Accepted, Acceptor, Admission};
+use crate::link::acceptor::{Accepted, Acceptor, Admission, PENDING};
 use crate::open;
 use crate::options::{Access, ServeOptions, Symlinks};
 use crate::pipeline::stop::Stop;
@@ -170,6 +170,8 @@ impl Shared {
     /// Takes a connection on a thread of its own, so that one slow caller holds up nobody.
     fn welcome(self: &Arc<Self>, socket: TcpStream, peer: SocketAddr) {
         let most = self.options.max_sessions.saturating_mul(usize::from(self.options.max_streams.get()) + 2);
+        // Strangers are connections too until they are known for what they are; they take no place of a session.
+        let most = most.saturating_add(PENDING);
         if self.connections.load(Ordering::SeqCst) >= most {
             tracing::warn!(%peer, "refused a connection: the server is at its limit");
             return;

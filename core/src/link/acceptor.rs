@@ -3,10 +3,10 @@
 mod failures;
 mod sessions;
 
+use std::collections::HashMap;
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rustls::ServerConfig;
@@ -30,7 +30,10 @@ use failures::Failures;
 use sessions::Sessions;
 
 /// Connections whose handshakes may go on at once; each has a thread and, under TLS, a buffer.
-const PENDING: usize = 512;
+pub(crate) const PENDING: usize = 1024;
+
+/// Those of one address: whoever opens many connections and says nothing keeps nobody else out.
+const PENDING_EACH: usize = 512;
 
 /// How long a refused caller may take to read why.
 const LINGER: Duration = Duration::from_secs(1);
@@ -85,7 +88,7 @@ pub struct Acceptor {
     admission: Admission,
     sessions: Arc<Sessions>,
     failures: Mutex<Failures>,
-    pending: AtomicUsize,
+    door: Mutex<Door>,
     /// Whether no unfinished upload is there; it is asked for each caller, before the caller has proved anything.
     fresh: Box<dyn Fn() -> bool + Send + Sync>,
 }
@@ -99,7 +102,7 @@ impl Acceptor {
             admission,
             sessions: Arc::new(Sessions::new(admission.max_sessions, admission.limits.max_streams)),
             failures: Mutex::default(),
-            pending: AtomicUsize::new(0),
+            door: Mutex::default(),
             fresh: Box::new(move || admission.limits.fresh),
         })
     }
@@ -115,7 +118,7 @@ impl Acceptor {
     /// failed often. An error concerns this connection only, and the caller was told where it can be told.
     pub fn accept(&self, socket: TcpStream) -> Result<Accepted> {
         let peer = socket.peer_addr().map_err(|cause| broken(&"a caller that is gone", &cause))?;
-        let _pending = Pending::enter(&self.pending, peer)?;
+        let _pending = Pending::enter(&self.door, peer)?;
         let delay = self.failures.lock().delay(peer.ip(), Instant::now());
         if let Some(delay) = delay {
             std::thread::sleep(delay);
@@ -211,15 +214,28 @@ impl Acceptor {
     }
 }
 
+/// How many connections are pending, and how many of them come from each address.
+#[derive(Default)]
+struct Door {
+    all: usize,
+    each: HashMap<IpAddr, usize>,
+}
+
 /// Counts a connection as pending until it is dropped.
-struct Pending<'a>(&'a AtomicUsize);
+struct Pending<'a> {
+    door: &'a Mutex<Door>,
+    address: IpAddr,
+}
 
 impl<'a> Pending<'a> {
-    fn enter(count: &'a AtomicUsize, peer: SocketAddr) -> Result<Self> {
-        let before = count.fetch_add(1, Ordering::AcqRel);
-        let entered = Self(count);
-        if before < PENDING {
-            return Ok(entered);
+    fn enter(door: &'a Mutex<Door>, peer: SocketAddr) -> Result<Self> {
+        let address = failures::network(peer.ip());
+        let mut state = door.lock();
+        let before = state.each.get(&address).copied().unwrap_or(0);
+        if state.all < PENDING && before < PENDING_EACH {
+            state.all += 1;
+            state.each.insert(address, before + 1);
+            return Ok(Self { door, address });
         }
         Err(Error::new(ErrorKind::Throttled, format!("could not let `{peer}` in"))
             .with_cause("too many callers are at the door at once"))
@@ -228,7 +244,16 @@ impl<'a> Pending<'a> {
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        let mut state = self.door.lock();
+        state.all -= 1;
+        match state.each.get(&self.address).copied() {
+            Some(before) if before > 1 => {
+                state.each.insert(self.address, before - 1);
+            }
+            _ => {
+                state.each.remove(&self.address);
+            }
+        }
     }
 }
 
@@ -299,11 +324,20 @@ mod tests {
     }
 
     #[test]
-    fn callers_at_the_door_are_counted_and_bounded() {
-        let (count, peer) = (AtomicUsize::new(PENDING - 1), "192.0.2.1:9".parse().unwrap());
-        let last = Pending::enter(&count, peer).unwrap();
-        assert_eq!(Pending::enter(&count, peer).err().unwrap().kind(), ErrorKind::Throttled);
-        drop(last);
-        assert_eq!(count.load(Ordering::Acquire), PENDING - 1);
+    fn callers_at_the_door_are_counted_and_bounded_and_one_address_leaves_room_for_others() {
+        let door = Mutex::<Door>::default();
+        let enter = |host: u8| Pending::enter(&door, SocketAddr::from(([192, 0, 2, host], 9)));
+        let refused = |host: u8| enter(host).err().map(|error| error.kind());
+        let mut waiting: Vec<Pending<'_>> = (0..PENDING_EACH).map(|_| enter(1).unwrap()).collect();
+        assert_eq!((refused(1), refused(2)), (Some(ErrorKind::Throttled), None));
+        drop(waiting.pop());
+        assert_eq!(refused(1), None);
+        waiting.extend((waiting.len()..PENDING - 1).map(|_| enter(2).unwrap()));
+        assert_eq!(refused(3), None);
+        waiting.push(enter(1).unwrap());
+        assert_eq!(refused(3), Some(ErrorKind::Throttled));
+        drop(waiting);
+        let left = door.lock();
+        assert_eq!((left.all, left.each.len()), (0, 0));
     }
 }
