@@ -27,6 +27,7 @@ use crate::protocol::handshake::{
 use crate::sync::Mutex;
 
 use failures::Failures;
+pub use failures::network;
 use sessions::Sessions;
 
 /// Connections whose handshakes may go on at once; each has a thread and, under TLS, a buffer.
@@ -229,7 +230,7 @@ struct Pending<'a> {
 
 impl<'a> Pending<'a> {
     fn enter(door: &'a Mutex<Door>, peer: SocketAddr) -> Result<Self> {
-        let address = failures::network(peer.ip());
+        let address = network(peer.ip());
         let mut state = door.lock();
         let before = state.each.get(&address).copied().unwrap_or(0);
         if state.all < PENDING && before < PENDING_EACH {

@@ -1,7 +1,8 @@
 //! Connections as they come in: plain or encrypted, and no more of them than the server allows.
 
+use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +10,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use edt::auth::identity::Identity;
+use edt::link::acceptor::network;
+use edt::sync::Mutex;
 use edt::{Error, ErrorKind, Result};
 use futures_util::Stream;
 use rustls::crypto::aws_lc_rs;
@@ -70,7 +73,10 @@ impl Incoming {
     pub(super) fn new(listener: TcpListener, security: Security, most_calls: usize) -> Self {
         let (tell, ready) = mpsc::channel(16);
         let most = most_calls.saturating_mul(CONNECTIONS_EACH).clamp(LEAST_CONNECTIONS, Semaphore::MAX_PERMITS);
-        let accepting = tokio::spawn(accept(listener, Arc::new(security), Arc::new(Semaphore::new(most)), tell));
+        let strangers = Strangers::new(most);
+        // As many again as strangers of one address may hold: they keep nobody else out.
+        let places = Arc::new(Semaphore::new(most.saturating_mul(2).min(Semaphore::MAX_PERMITS)));
+        let accepting = tokio::spawn(accept(listener, Arc::new(security), places, strangers, tell));
         Self { ready, accepting }
     }
 }
@@ -89,7 +95,13 @@ impl Stream for Incoming {
     }
 }
 
-async fn accept(listener: TcpListener, security: Arc<Security>, most: Arc<Semaphore>, tell: mpsc::Sender<Connection>) {
+async fn accept(
+    listener: TcpListener,
+    security: Arc<Security>,
+    places: Arc<Semaphore>,
+    strangers: Strangers,
+    tell: mpsc::Sender<Connection>,
+) {
     loop {
         let (socket, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -99,13 +111,17 @@ async fn accept(listener: TcpListener, security: Arc<Security>, most: Arc<Semaph
                 continue;
             }
         };
-        let Ok(permit) = Arc::clone(&most).try_acquire_owned() else {
+        let Ok(permit) = Arc::clone(&places).try_acquire_owned() else {
             tracing::warn!(%peer, "refused a Flight connection: the server is at its limit");
+            continue;
+        };
+        let Some(stranger) = strangers.enter(peer.ip()) else {
+            tracing::warn!(%peer, "refused a Flight connection: too many of its address have not shown the secret");
             continue;
         };
         let (security, tell) = (Arc::clone(&security), tell.clone());
         tokio::spawn(async move {
-            match secured(socket, peer, &security, permit).await {
+            match secured(socket, peer, &security, (permit, stranger)).await {
                 Ok(connection) => drop(tell.send(connection).await),
                 Err(cause) => tracing::info!(%peer, %cause, "a Flight connection ended"),
             }
@@ -117,7 +133,7 @@ async fn secured(
     socket: TcpStream,
     peer: SocketAddr,
     security: &Security,
-    permit: OwnedSemaphorePermit,
+    (permit, stranger): (OwnedSemaphorePermit, Stranger),
 ) -> io::Result<Connection> {
     socket.set_nodelay(true)?;
     let socket = match security {
@@ -128,7 +144,52 @@ async fn secured(
         }
     };
     let peer = Peer { address: peer, known: Arc::default() };
-    Ok(Connection { socket, peer, unknown: Some(Box::pin(sleep(UNKNOWN))), _permit: permit })
+    Ok(Connection { socket, peer, unknown: Some((Box::pin(sleep(UNKNOWN)), stranger)), _permit: permit })
+}
+
+/// Connections that have not shown the secret, by the address that they come from.
+#[derive(Clone)]
+struct Strangers {
+    each: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    /// Of one address at once.
+    most: usize,
+}
+
+/// One of them, until it is dropped.
+struct Stranger {
+    strangers: Strangers,
+    address: IpAddr,
+}
+
+impl Strangers {
+    fn new(most: usize) -> Self {
+        Self { each: Arc::default(), most }
+    }
+
+    fn enter(&self, address: IpAddr) -> Option<Stranger> {
+        let address = network(address);
+        let mut each = self.each.lock();
+        let before = each.get(&address).copied().unwrap_or(0);
+        if before >= self.most {
+            return None;
+        }
+        each.insert(address, before + 1);
+        Some(Stranger { strangers: self.clone(), address })
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        let mut each = self.strangers.each.lock();
+        match each.get(&self.address).copied() {
+            Some(before) if before > 1 => {
+                each.insert(self.address, before - 1);
+            }
+            _ => {
+                each.remove(&self.address);
+            }
+        }
+    }
 }
 
 /// One connection.
@@ -136,7 +197,7 @@ pub(super) struct Connection {
     socket: Socket,
     peer: Peer,
     /// When it ends unless a call shows the secret before; `None` once one did.
-    unknown: Option<Pin<Box<Sleep>>>,
+    unknown: Option<(Pin<Box<Sleep>>, Stranger)>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -163,7 +224,7 @@ impl Peer {
 impl Connection {
     /// Ends the connection of a stranger when its time is over.
     fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
-        let Some(unknown) = &mut self.unknown else { return Ok(()) };
+        let Some((unknown, _)) = &mut self.unknown else { return Ok(()) };
         if self.peer.known.load(Ordering::Relaxed) {
             self.unknown = None;
         } else if unknown.as_mut().poll(context).is_ready() {
@@ -229,5 +290,23 @@ impl AsyncWrite for Connection {
             Socket::Plain(socket) => Pin::new(socket).poll_shutdown(context),
             Socket::Tls(socket) => Pin::new(socket.as_mut()).poll_shutdown(context),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_of_one_address_leave_room_for_those_of_others() {
+        let strangers = Strangers::new(2);
+        let enter = |host: u8| strangers.enter(IpAddr::from([192, 0, 2, host]));
+        let (first, second) = (enter(1), enter(1));
+        assert!(first.is_some() && second.is_some());
+        assert!(enter(1).is_none() && enter(2).is_some());
+        drop(first);
+        assert!(enter(1).is_some());
+        drop(second);
+        assert!(strangers.each.lock().is_empty());
     }
 }

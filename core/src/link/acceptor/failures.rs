@@ -44,8 +44,8 @@ impl Failures {
     }
 }
 
-/// Whoever has one IPv6 address usually has the other 2^64 of its network as well.
-pub(super) fn network(address: IpAddr) -> IpAddr {
+/// What an address counts as: whoever has one IPv6 address usually has the other 2^64 of its network as well.
+pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
         v4 @ IpAddr::V4(_) => v4,
