@@ -262,7 +262,7 @@ pub struct Digests {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Criteria {
-    /// The directory or file to list, or the beginning of such a name; default the root.
+    /// The directory or file to list, or the beginning of such a name, unless it ends in a slash; default the root.
     #[serde(default)]
     pub prefix: String,
     /// Most files to tell; default all.

@@ -185,7 +185,8 @@ pub(super) fn list(root: Arc<Root>, criteria: &Criteria, gone: Gone) -> Result<F
     let prefix = path(&criteria.prefix)?;
     let limit = criteria.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let begins = match root.local.stat(&prefix) {
-        Err(error) if error.kind() == ErrorKind::NotFound => prefix.parent().ok_or(error)?,
+        // What ends in a slash is a directory, not the beginning of other names.
+        Err(error) if error.kind() == ErrorKind::NotFound && !criteria.prefix.ends_with('/') => prefix.parent().ok_or(error)?,
         found => found.map(|_| prefix.clone())?,
     };
     let wanted = prefix.as_bytes().to_vec();

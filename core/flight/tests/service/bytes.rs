@@ -165,7 +165,11 @@ fn flights_are_listed_by_prefix_and_no_more_than_asked_for() {
     assert_eq!(list(r#"{"prefix":"a"}"#), ["a/1", "a/2"]);
     assert_eq!(list(r#"{"prefix":"a/2"}"#), ["a/2"]);
     assert_eq!(list(r#"{"prefix":"t"}"#), ["t.csv"]);
+    assert_eq!(list(r#"{"prefix":"a/"}"#), ["a/1", "a/2"]);
     assert_eq!(list(r#"{"limit":2}"#).len(), 2);
+    let missing = Criteria { expression: r#"{"prefix":"t/"}"#.into() };
+    let missing = world.run(async { world.raw().await.list_flights(authorized(missing)).await.map(drop) });
+    assert_eq!(missing.unwrap_err().code(), Code::NotFound);
 }
 
 #[test]
