@@ -67,6 +67,11 @@ fn change(root: &Arc<Root>, name: &str, body: &[u8]) -> Result<Results> {
 }
 
 fn make_directory(root: &Root, path: &RelativePath, metadata: &Metadata) -> Result<()> {
+    if path.is_root() && *metadata != Metadata::default() {
+        return Err(Error::new(ErrorKind::PermissionDenied, "could not set time and mode of the root")
+            .with_cause("they are its operator's: by its mode one client could shut all others out")
+            .with_hint("leave `modified_ns` and `mode` out, or name a directory below it"));
+    }
     root.local.create_directory(path)?;
     if *metadata != Metadata::default() {
         root.local.set_directory_metadata(path, metadata)?;

@@ -6,7 +6,9 @@ use arrow_array::{ArrayRef, BinaryArray, Int64Array, LargeBinaryArray, RecordBat
 use arrow_flight::FlightData;
 use arrow_schema::{DataType, Field, Schema};
 use bytes::Bytes;
-use edt_flight::contract::{BeginBody, Begun, Command, Entry, Form, Item, ListBody, PathBody, RenameBody, Rule, action};
+use edt_flight::contract::{
+    BeginBody, Begun, Command, Entry, Form, Item, ListBody, MkdirBody, PathBody, RenameBody, Rule, action,
+};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::Value;
@@ -57,6 +59,18 @@ fn no_path_leads_out_of_the_root() {
     assert_eq!(world.names(), ["a/f"]);
     // A slash at the beginning is the root that is served.
     assert_eq!(world.action::<Entry>(action::STAT, &PathBody { path: "/a/f".to_owned() }).unwrap()[0].path, "a/f");
+}
+
+#[test]
+fn nobody_shuts_others_out_by_the_mode_of_the_root() {
+    let world = World::new();
+    world.write("f", "x");
+    for path in ["", "/", "./"] {
+        let body = MkdirBody { path: path.to_owned(), modified_ns: None, mode: Some(0) };
+        assert_eq!(refused(world.action::<Value>(action::MKDIR, &body)).0, Code::PermissionDenied, "{path:?}");
+    }
+    assert_eq!(world.action::<Value>(action::MKDIR, &MkdirBody::default()).unwrap(), Vec::<Value>::new());
+    assert_eq!(world.bytes(&Command::of("f")).unwrap(), b"x");
 }
 
 #[test]
