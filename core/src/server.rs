@@ -38,6 +38,8 @@ pub struct Server {
 struct Shared {
     options: ServeOptions,
     store: Arc<LocalStore>,
+    /// The same, as fast as a worker may read and write: what single files are digested, written and copied by.
+    paced: Arc<dyn Store>,
     /// The same files, with links followed as far as they stay below the root: what ranges are read from.
     readable: Arc<dyn Store>,
     acceptor: Acceptor,
@@ -57,6 +59,7 @@ impl Server {
         let store = Arc::new(LocalStore::confined(&options.root, Symlinks::Keep)?);
         let followed = Arc::new(LocalStore::confined(&options.root, Symlinks::Follow)?);
         let readable = open::throttled(followed, options.worker_rate);
+        let paced = open::throttled(Arc::clone(&store) as Arc<dyn Store>, options.worker_rate);
         let (secret, origin) = secret::find_or_generate(&options.secret)?;
         let identity = match &options.certificate {
             Some((certificate, key)) => Identity::from_files(certificate, key)?,
@@ -82,6 +85,7 @@ impl Server {
         let shared = Arc::new(Shared {
             options,
             store,
+            paced,
             readable,
             acceptor,
             registry: Registry::default(),

@@ -113,3 +113,16 @@ fn small_changes_leave_a_server_where_nothing_is_to_be_resumed() {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
+
+#[test]
+fn digests_and_copies_keep_to_the_rate_of_a_worker() {
+    let world = World::with(|options| options.worker_rate = Some(1e6));
+    fs::write(world.path("a"), vec![7u8; 500_000]).unwrap();
+    let copy = Request::Copy { from: b"a".to_vec(), to: b"b".to_vec(), overwrite: 0 };
+    for request in [Request::Digest(b"a".to_vec()), copy] {
+        let (shown, begun) = (format!("{request:?}"), Instant::now());
+        let answer = asked(&world, request);
+        assert!(!matches!(answer, Answer::Failed(_)), "{answer:?}");
+        assert!(begun.elapsed() > Duration::from_millis(400), "{shown}");
+    }
+}

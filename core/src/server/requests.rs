@@ -69,11 +69,11 @@ impl Shared {
             Request::Write { path, content, crc32c, overwrite } => {
                 let path = RelativePath::from_bytes(&path)?;
                 check_crc32c(&content, crc32c, &format!("the content of `{path}`"))?;
-                whole::write(self.store.as_ref(), &path, &content, rule(overwrite), &go_on)
+                whole::write(self.paced.as_ref(), &path, &content, rule(overwrite), &go_on)
             }
             Request::Copy { from, to, overwrite } => {
                 let (from, to) = (RelativePath::from_bytes(&from)?, RelativePath::from_bytes(&to)?);
-                whole::copy(self.store.as_ref(), &from, &to, rule(overwrite), &go_on)
+                whole::copy(self.paced.as_ref(), &from, &to, rule(overwrite), &go_on)
             }
             other => Err(Error::new(ErrorKind::Protocol, format!("could not do `{other:?}`")).with_cause("it changes no file")),
         }
@@ -131,7 +131,7 @@ impl Shared {
 
     /// Reads a file for its digests, for as long as its caller waits for them.
     fn digest(&self, control: &Control, path: &RelativePath) -> Result<Answer> {
-        let digests = digest_file(self.store.as_ref(), path, &|| self.go_on(control).is_err())?;
+        let digests = digest_file(self.paced.as_ref(), path, &|| self.go_on(control).is_err())?;
         let broken = || Error::new(crate::ErrorKind::Io, format!("could not digest `{path}`"));
         let crc64nvme = u64::from_str_radix(&digests.crc64nvme, 16).map_err(|_| broken())?;
         let blake3 = blake3::Hash::from_hex(&digests.blake3).map_err(|_| broken())?;
