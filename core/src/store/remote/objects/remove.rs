@@ -10,12 +10,11 @@ use crate::store::Depth;
 /// Objects that one request removes at most.
 const PAGE: u32 = 1000;
 
-/// Removes the object of a path, and with [`Depth::Tree`] what is below it too; of a URL with a slash at its end the object only if
-/// nothing is below.
+/// Removes the object of a path, and with [`Depth::Tree`] what is below it too; of a URL with a slash at its end only what is below.
 pub(super) fn remove(bucket: &Arc<Bucket>, path: &RelativePath, depth: Depth) -> Result<()> {
     let key = bucket.key(path)?;
-    if bucket.means_directory(&key) && remove_content(bucket, &key, depth)? {
-        return Ok(());
+    if bucket.means_directory(&key) {
+        return if remove_content(bucket, &key, depth)? { Ok(()) } else { Err(nothing_below(bucket, &key)) };
     }
     // A service takes no offence at removing what is not there; a caller does.
     let itself = match bucket.head(&key) {
@@ -30,6 +29,13 @@ pub(super) fn remove(bucket: &Arc<Bucket>, path: &RelativePath, depth: Depth) ->
     let alone = itself && depth == Depth::One;
     let below = !alone && remove_content(bucket, &key, depth)?;
     if itself || below || key.is_empty() { Ok(()) } else { Err(bucket.missing("remove", &key)) }
+}
+
+/// The same command again, or a slip of the finger, must not take an object that it does not name.
+fn nothing_below(bucket: &Bucket, key: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("could not remove `{}`", bucket.service.show(&below(key))))
+        .with_cause("there is nothing below it")
+        .with_hint("leave out the slash at the end to remove an object of that name")
 }
 
 /// Removes what is below a key, without [`Depth::Tree`] if it is an empty directory; false if there was nothing.

@@ -47,8 +47,18 @@ fn with_a_slash_what_is_below_is_removed_and_the_object_stays() {
     assert_eq!(keys(&place), ["data", "data/a"]);
     remove(&place, "s3://b/data/", Depth::Tree).unwrap();
     assert_eq!(keys(&place), ["data"]);
-    remove(&place, "s3://b/data/", Depth::Tree).unwrap();
-    assert!(keys(&place).is_empty());
+}
+
+#[test]
+fn with_a_slash_the_object_is_never_removed() {
+    let place = Place::new();
+    place.put("data", b"object");
+    for depth in [Depth::One, Depth::Tree] {
+        let error = remove(&place, "s3://b/data/", depth).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert!(error.what().ends_with("b/data/`") && error.hint().is_some_and(|hint| hint.contains("slash")), "{error}");
+    }
+    assert_eq!(keys(&place), ["data"]);
 }
 
 #[test]
