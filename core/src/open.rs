@@ -50,6 +50,9 @@ pub(crate) fn sources(endpoints: &[Endpoint], options: &TransferOptions) -> Resu
     let locations = endpoints.iter().map(Endpoint::resolve).collect::<Result<Vec<_>>>()?;
     match locations.as_slice() {
         [] => Err(Error::new(ErrorKind::InvalidInput, "a transfer needs a source")),
+        [Location::Local { .. } | Location::Remote(_) | Location::Service(_)] if !options.is_alone(1) => {
+            several(&locations, options)
+        }
         [Location::Zero { count: 0, .. }] => {
             Err(Error::new(ErrorKind::InvalidInput, "`zero:` holds no files").with_hint("write zero:SIZE or zero:COUNTxSIZE"))
         }
@@ -59,7 +62,7 @@ pub(crate) fn sources(endpoints: &[Endpoint], options: &TransferOptions) -> Resu
         }
         [Location::Null] => Err(Error::new(ErrorKind::InvalidInput, "`null:` cannot be a source").with_hint("use zero:SIZE")),
         [Location::Local { path, .. }] => local_source(path, symlinks),
-        [Location::Remote(remote)] => remote_sources(&[remote]),
+        [Location::Remote(remote)] => remote_sources(&[remote], options),
         [Location::Service(url)] => service_sources(&[url], options),
         many => several(many, options),
     }
@@ -82,7 +85,7 @@ fn several(locations: &[Location], options: &TransferOptions) -> Result<Sources>
         }
     }
     if paths.is_empty() && remotes.iter().all(|remote| Target::from(*remote) == Target::from(remotes[0])) {
-        return remote_sources(&remotes);
+        return remote_sources(&remotes, options);
     }
     if !remotes.is_empty() {
         return Err(mixed());
@@ -136,7 +139,7 @@ fn local_source(path: &Path, symlinks: Symlinks) -> Result<Sources> {
 
 /// Sources on one service; a name with the characters of a pattern that exists literally stands for itself.
 fn service_sources(urls: &[&ServiceUrl], options: &TransferOptions) -> Result<Sources> {
-    let alone = urls.len() == 1;
+    let alone = options.is_alone(urls.len());
     let mut roots = Vec::new();
     let mut file_name = None;
     let Some(first) = urls.first() else { return Err(Error::new(ErrorKind::InvalidInput, "a transfer needs a source")) };
@@ -169,11 +172,11 @@ fn service_sources(urls: &[&ServiceUrl], options: &TransferOptions) -> Result<So
     Ok(Sources::Here { store, roots, file_name })
 }
 
-fn remote_sources(remotes: &[&Remote]) -> Result<Sources> {
+fn remote_sources(remotes: &[&Remote], options: &TransferOptions) -> Result<Sources> {
     let mut roots = Vec::new();
     for remote in remotes {
         let path = RelativePath::from_user(&remote.path)?;
-        let alone = remotes.len() == 1 || is_pattern(path.as_bytes());
+        let alone = options.is_alone(remotes.len()) || is_pattern(path.as_bytes());
         let prefix = if alone { Vec::new() } else { path.name().unwrap_or_default().to_vec() };
         roots.push(Root { path: path.as_bytes().to_vec(), prefix });
     }

@@ -63,6 +63,8 @@ pub struct TransferOptions {
     pub include: Vec<String>,
     /// Patterns of files and directories to leave out; default none. Excluding wins over including.
     pub exclude: Vec<String>,
+    /// Which sources keep their names below the destination; default those of several.
+    pub naming: Naming,
     /// Whether files that are already there are sent again; default all are.
     pub selection: Selection,
     /// What happens to a file that stands at the destination under the same name; default replace.
@@ -116,6 +118,7 @@ impl Default for TransferOptions {
             name: None,
             include: Vec::new(),
             exclude: Vec::new(),
+            naming: Naming::OfSeveral,
             selection: Selection::All,
             overwrite: Overwrite::Replace,
             symlinks: Symlinks::Keep,
@@ -182,6 +185,11 @@ impl TransferOptions {
         }
         crate::plan::Filter::new(&self.include, &self.exclude).map(|_| ())
     }
+
+    /// Whether so many sources are one that goes to the destination itself, and not below it under its own name.
+    pub(crate) fn is_alone(&self, sources: usize) -> bool {
+        sources == 1 && self.naming == Naming::OfSeveral
+    }
 }
 
 /// A worker waits for its rate behind each block, and is not woken before: a low one would hold up the end of a transfer.
@@ -191,6 +199,15 @@ fn check_worker_rate(rate: Option<f64>) -> Result<()> {
             .with_hint("limit the whole transfer with `limit_rate` instead"));
     }
     Ok(())
+}
+
+/// Which sources keep their names below the destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Naming {
+    /// Each of several; one alone goes to the destination itself: a file to a file, or a directory's content into a directory.
+    OfSeveral,
+    /// One alone as well, as if there were others.
+    OfEach,
 }
 
 /// Which files are sent.

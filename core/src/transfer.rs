@@ -239,7 +239,7 @@ impl Transfer {
             }
             Sources::There { target: server, mut roots } => {
                 let session = client::connect(&server, options, Some(DOWNLOAD))?;
-                let file = name_roots(&session, &mut roots)?;
+                let file = name_roots(&session, &mut roots, options)?;
                 let size = file.as_ref().map(|(_, size)| *size);
                 (target, peer, extent) = (Some(server), Some(session), size.map(Extent::of_file));
                 (None, roots, file.map(|(name, _)| name))
@@ -374,8 +374,8 @@ fn machine() -> String {
 
 /// Asks the server for what only it knows of its sources, and answers with name and size of a single file: a name with the characters of
 /// a pattern that exists literally stands for itself.
-fn name_roots(session: &Session, roots: &mut [Root]) -> Result<Option<(Vec<u8>, u64)>> {
-    let alone = roots.len() == 1;
+fn name_roots(session: &Session, roots: &mut [Root], options: &TransferOptions) -> Result<Option<(Vec<u8>, u64)>> {
+    let alone = options.is_alone(roots.len());
     for root in roots.iter_mut().filter(|root| root.prefix.is_empty()) {
         let path = RelativePath::from_bytes(&root.path)?;
         match files::stat(&session.control, &path) {

@@ -71,9 +71,9 @@ pub(crate) fn run(args: &CopyArgs) -> anyhow::Result<Exit> {
 }
 
 fn transfer(args: &CopyArgs) -> edt::Result<Report> {
-    let options = args.options()?;
+    let mut options = args.options()?;
     let destination = sources::endpoint(&args.destination)?;
-    let sources = sources::expand(&args.sources, &options)?;
+    let sources = sources::expand(&args.sources, &mut options)?;
     let handle = Transfer::from_many(sources, destination).with_options(options).start()?;
     let canceller = handle.canceller();
     let _guard = interrupt::on_interrupt("stopping; press Ctrl-C again to stop at once", move || canceller.cancel());

@@ -3,8 +3,9 @@
 
 use edt::endpoint::Location;
 use edt::files::Files;
+use edt::options::Naming;
 use edt::path::RelativePath;
-use edt::store::Depth;
+use edt::store::{Depth, Entry, EntryKind};
 use edt::{Endpoint, Error, ErrorKind, Result, TransferOptions};
 use globset::{GlobBuilder, GlobMatcher};
 
@@ -27,12 +28,23 @@ pub(crate) fn unexpanded(error: Error, url: &str) -> Error {
     }
 }
 
-/// The endpoints that the sources name; a pattern stands for all that it matches, in order.
-pub(crate) fn expand(sources: &[String], options: &TransferOptions) -> Result<Vec<Endpoint>> {
+/// The endpoints that the sources name; a pattern stands for all that it matches, in order. A directory that alone is matched shall keep its
+/// name, as it does beside others: so the options are told.
+pub(crate) fn expand(sources: &[String], options: &mut TransferOptions) -> Result<Vec<Endpoint>> {
     let mut endpoints = Vec::with_capacity(sources.len());
     for source in sources {
         match Pattern::parse(source)? {
-            Some(pattern) if !pattern.is_literal(options)? => endpoints.extend(pattern.matches(options)?),
+            Some(pattern) if !pattern.is_literal(options)? => {
+                let found = pattern.matches(options)?;
+                if let ([_], [Entry { kind: EntryKind::Directory, .. }]) = (sources, found.as_slice())
+                    && options.files.is_none()
+                {
+                    options.naming = Naming::OfEach;
+                }
+                for entry in &found {
+                    endpoints.push(pattern.endpoint(&entry.path)?);
+                }
+            }
             _ => endpoints.push(Endpoint::new(source)),
         }
     }
@@ -99,25 +111,26 @@ impl Pattern {
         }
     }
 
-    fn matches(&self, options: &TransferOptions) -> Result<Vec<Endpoint>> {
+    /// All that it matches, in order of the paths, which lie below its directory.
+    fn matches(&self, options: &TransferOptions) -> Result<Vec<Entry>> {
         let below = if self.spelling == Spelling::Encoded { self.decoded()? } else { self.below.clone() };
         let below = below.trim_end_matches('/');
         let glob = self.compile(below)?;
         let depth = if below.contains('/') || below.contains("**") { Depth::Tree } else { Depth::One };
         let base = if self.base.is_empty() { "./" } else { &self.base };
-        let mut paths = Vec::new();
+        let mut found = Vec::new();
         for entry in Files::open(&Endpoint::new(base), options)?.list(&RelativePath::root(), depth)? {
-            let path = entry?.path;
-            if is_match(&glob, below, &path) {
-                paths.push(path);
+            let entry = entry?;
+            if is_match(&glob, below, &entry.path) {
+                found.push(entry);
             }
         }
-        if paths.is_empty() {
+        if found.is_empty() {
             let hint = format!("`edt ls {base}` shows what is there");
             return Err(self.error(ErrorKind::NotFound, "nothing matches it").with_hint(hint));
         }
-        paths.sort();
-        paths.iter().map(|path| self.endpoint(path)).collect()
+        found.sort_by_cached_key(|entry| entry.path.clone());
+        Ok(found)
     }
 
     fn compile(&self, below: &str) -> Result<GlobMatcher> {

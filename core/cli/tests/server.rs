@@ -37,6 +37,26 @@ fn a_pattern_is_expanded_on_the_server() {
 }
 
 #[test]
+fn a_directory_that_alone_is_matched_keeps_its_name_and_is_not_mirrored() {
+    let world = World::new();
+    world.write("root/runs/b/x", "b");
+    world.write("dst/a/x", "a");
+    let server = world.serve("root");
+    for source in [format!("{}/runs/*", server.url), "root/runs/*".to_owned()] {
+        let err = world.edt(&format!("cp --sync --delete {source} dst")).expect(2).err;
+        assert!(err.starts_with("error: what a pattern matches cannot be mirrored") && err.contains("hint: "), "{err}");
+        assert_eq!(names(&world.path("dst")), ["a/x"]);
+        world.edt(&format!("cp {source} dst")).expect(0);
+        assert_eq!(names(&world.path("dst")), ["a/x", "b/x"]);
+        std::fs::remove_dir_all(world.path("dst/b")).unwrap();
+    }
+    world.edt(&format!("cp root/runs/* {}/up", server.url)).expect(0);
+    assert_eq!(names(&world.path("root/up")), ["b/x"]);
+    // It would be written over itself.
+    world.edt("cp root/runs/* root/runs").expect(2);
+}
+
+#[test]
 fn a_name_with_the_characters_of_a_pattern_wins_where_it_exists() {
     let world = world_with_tree();
     world.write("root/m/a[1].txt", "literal");

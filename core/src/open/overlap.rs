@@ -40,7 +40,7 @@ pub(crate) fn separate(sources: &[Endpoint], destination: &Endpoint, options: &T
     };
     for source in sources {
         let Location::Local { path, .. } = source.resolve()? else { continue };
-        let alone = sources.len() == 1;
+        let alone = options.is_alone(sources.len());
         let (from, to) = if is_local_pattern(&path) {
             match matched(&path, &real(&base)?)? {
                 Some(pair) => pair,
@@ -80,7 +80,7 @@ fn apart(sources: &[Endpoint], destination: &Endpoint, url: &ServiceUrl, options
         let (from, to) = if is_pattern(from.as_bytes()) {
             let Some(holder) = matched_there(&from, &to) else { continue };
             (holder, to.clone())
-        } else if sources.len() > 1 {
+        } else if !options.is_alone(sources.len()) {
             let to = to.join(&RelativePath::from_bytes(from.name().unwrap_or_default())?);
             (from, to)
         } else {
@@ -179,6 +179,7 @@ fn unfollowed(path: &Path) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Naming;
 
     struct World(tempfile::TempDir);
 
@@ -240,6 +241,16 @@ mod tests {
         ] {
             assert_eq!(world.check(sources, destination, Selection::All), None, "{sources:?} to {destination}");
         }
+    }
+
+    #[test]
+    fn a_source_that_keeps_its_name_is_not_written_over_itself() {
+        let world = World::new();
+        let options = TransferOptions { naming: Naming::OfEach, ..TransferOptions::default() };
+        assert_eq!(world.check_with(&["src/sub"], "src", &TransferOptions::default()), None);
+        assert!(world.check_with(&["src/sub"], "src", &options).is_some());
+        assert!(separate(&["s3://b/src/sub".into()], &"s3://b/src".into(), &options).is_err());
+        assert_eq!(world.check_with(&["src/sub"], "src-2", &options), None);
     }
 
     #[test]
