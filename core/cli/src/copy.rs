@@ -1,20 +1,18 @@
 //! `edt cp`: runs one transfer and tells how it goes and how it ended.
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 
-use anyhow::Context as _;
 use edt::event::Failure;
 use edt::report::{human_bytes, human_count};
-use edt::{ErrorKind, Event, Report, Transfer};
+use edt::{ErrorKind, Event, Report, Transfer, whole_file};
 use serde::Serialize;
 
 use crate::args::CopyArgs;
 use crate::exit::Exit;
 use crate::progress::Progress;
-use crate::terminal::{Stdout, printable, say};
+use crate::terminal::{Stdout, complain, printable, say};
 use crate::{interrupt, sources};
 
 /// How many failures are shown; the report holds more.
@@ -39,17 +37,14 @@ struct PlannedFile<'a> {
 }
 
 pub(crate) fn run(args: &CopyArgs) -> anyhow::Result<Exit> {
-    // Opened first: a report that cannot be written is known before hours of transfer.
-    let mut report_file = args.report.as_deref().map(create_report).transpose()?;
+    // That a report cannot be written is known before hours of transfer; an earlier one stays until there is another.
+    args.report.as_deref().map(whole_file::check).transpose()?;
     let result = transfer(args);
     let ending = match &result {
         Ok(report) => Ending::Report(report),
         Err(error) => Ending::Failed { kind: error.kind().name(), what: error.what(), cause: error.cause(), hint: error.hint() },
     };
-    if let Some(file) = &mut report_file {
-        let text = serde_json::to_string_pretty(&ending)?;
-        writeln!(file, "{text}").context("could not write the report")?;
-    }
+    let written = args.report.as_deref().map_or(Ok(()), |path| write_report(path, &ending));
     if let Ok(report) = &result
         && report.dry_run
     {
@@ -60,13 +55,19 @@ pub(crate) fn run(args: &CopyArgs) -> anyhow::Result<Exit> {
         Ok(report) => {
             let exit = finish(args, &report);
             unless_closed(told)?;
-            Ok(exit)
+            written.map(|()| exit)
         }
-        Err(error) if error.kind() == ErrorKind::Cancelled => {
+        Err(error) => {
+            // What ended the transfer is said all the same.
+            if let Err(unwritten) = written {
+                complain(&unwritten);
+            }
+            if error.kind() != ErrorKind::Cancelled {
+                return Err(error.into());
+            }
             say("interrupted: run the same command again to resume");
             Ok(Exit::Interrupted)
         }
-        Err(error) => Err(error.into()),
     }
 }
 
@@ -214,12 +215,10 @@ fn told(event: &Event) -> Option<String> {
     }
 }
 
-fn create_report(path: &Path) -> edt::Result<File> {
-    File::create(path).map_err(|cause| {
-        edt::Error::new(ErrorKind::InvalidInput, format!("could not create the report `{}`", path.display()))
-            .with_cause(cause)
-            .with_hint("name a file that can be written, in a directory that exists")
-    })
+fn write_report(path: &Path, ending: &Ending<'_>) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(ending)?;
+    let failed = |cause: io::Error| edt::Error::io(format!("could not write the report `{}`", path.display()), &cause);
+    Ok(whole_file::write(path, |out| writeln!(out, "{text}").map_err(failed))?)
 }
 
 #[cfg(test)]

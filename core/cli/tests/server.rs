@@ -36,6 +36,17 @@ fn a_pattern_is_expanded_on_the_server() {
     assert_eq!(names(&world.path("dst")), ["x 1.h5", "x 2.h5"]);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_report_that_cannot_be_written_hides_nothing() {
+    let world = world_with_tree();
+    std::os::unix::fs::symlink("nowhere", world.path("src/dangling")).unwrap();
+    let err = world.edt("cp --symlinks follow --report /dev/full src dst").expect(1).err;
+    assert!(err.contains("dangling") && err.contains("error: could not write") && err.contains("/dev/full"), "{err}");
+    let err = world.edt("cp --report /dev/full missing dst").expect(4).err;
+    assert!(err.contains("could not open the source `missing`") && err.contains("/dev/full"), "{err}");
+}
+
 #[test]
 fn a_directory_that_alone_is_matched_keeps_its_name_and_is_not_mirrored() {
     let world = World::new();
