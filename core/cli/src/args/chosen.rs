@@ -4,11 +4,16 @@ use std::io::Read as _;
 use std::path::Path;
 
 use edt::path::RelativePath;
-use edt::{Error, Result};
+use edt::{Error, ErrorKind, Result};
 
 /// Reads a list of paths, one a line; `-` is standard input. Empty lines are no paths.
 pub(super) fn files(list: &Path) -> Result<Vec<RelativePath>> {
-    parse(&read(list).map_err(|cause| Error::io(format!("could not read the list of files `{}`", list.display()), &cause))?)
+    let bytes = read(list).map_err(|cause| {
+        Error::new(ErrorKind::InvalidInput, format!("could not read the list of files `{}`", list.display()))
+            .with_cause(cause)
+            .with_hint("name a file that lists paths, one a line, or `-` for standard input")
+    })?;
+    parse(&bytes)
 }
 
 fn read(list: &Path) -> std::io::Result<Vec<u8>> {
@@ -38,6 +43,9 @@ mod tests {
 
     #[test]
     fn a_list_that_cannot_be_read_is_named() {
-        assert!(files(Path::new("/no-such-list")).unwrap_err().what().contains("/no-such-list"));
+        let error = files(Path::new("/no-such-list")).unwrap_err();
+        assert!(error.what().contains("/no-such-list") && error.hint().is_some());
+        // A script that sees a missing source waits for it; this is a mistake in the command.
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
     }
 }
