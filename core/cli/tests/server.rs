@@ -48,6 +48,27 @@ fn a_report_that_cannot_be_written_hides_nothing() {
 }
 
 #[test]
+fn a_dry_run_tells_what_of_another_kind_is_in_the_way_as_the_copy_does() {
+    let world = world_with_tree();
+    let server = world.serve("root");
+    for (to, root) in [(format!("{}/to", server.url), "root/to"), ("dst".to_owned(), "dst")] {
+        world.write(&format!("{root}/a.txt/inside"), "a directory");
+        world.write(&format!("{root}/sub"), "a file");
+        for options in ["--dry-run", "--dry-run --sync", "--dry-run --no-overwrite", ""] {
+            let ended = world.edt(&format!("cp --json {options} src {to}")).expect(1);
+            let report: Value = serde_json::from_str(ended.out.lines().last().unwrap()).unwrap();
+            let mut failed: Vec<_> = report["failures"].as_array().unwrap().iter().map(|item| item["path"].as_str()).collect();
+            failed.sort_unstable();
+            assert_eq!(failed, ["a.txt", "sub", "sub/b.bin"].map(Some), "{options}: {}", ended.err);
+        }
+        let ended = world.edt(&format!("cp --dry-run src/a.txt {to}/")).expect(1);
+        assert!(ended.err.contains("a directory stands there"), "{}", ended.err);
+        let ended = world.edt(&format!("cp --dry-run --sync --delete src {to}")).expect(0);
+        assert!(ended.err.contains("dry run: 2 files") && ended.err.contains("1 item would be removed"), "{}", ended.err);
+    }
+}
+
+#[test]
 fn a_directory_that_alone_is_matched_keeps_its_name_and_is_not_mirrored() {
     let world = World::new();
     world.write("root/runs/b/x", "b");

@@ -7,6 +7,7 @@ pub(crate) mod half;
 pub mod journal;
 pub(crate) mod limiter;
 pub mod manifest;
+pub(crate) mod obstacle;
 pub(crate) mod pool;
 pub mod ranges;
 pub(crate) mod receiver;

@@ -12,6 +12,16 @@ pub fn of_path(destination: &RelativePath) -> Key {
     key(&[b"path", destination.as_bytes()])
 }
 
+/// Stands for a path at which something is that only a directory does not mind.
+pub fn of_directory(destination: &RelativePath) -> Key {
+    key(&[b"directory", destination.as_bytes()])
+}
+
+/// Stands for a path at which something is that is in the way of a directory.
+pub fn of_obstacle(destination: &RelativePath) -> Key {
+    key(&[b"obstacle", destination.as_bytes()])
+}
+
 /// Stands for a path with size and modification time, as exactly as the destination keeps it: what a comparison with a published file
 /// can see.
 pub fn of_content(destination: &RelativePath, size: u64, modified_ns: Option<i64>, times: Times) -> Key {

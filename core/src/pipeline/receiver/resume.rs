@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::buffer::SLAB_SIZE;
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::{Fsync, Overwrite};
+use crate::options::Fsync;
 use crate::path::RelativePath;
 use crate::pipeline::digest::{FileDigest, block_blake3, combine, crc64nvme};
 use crate::pipeline::journal::{BlockRecord, DoneFiles, DoneRecord, Journal, Record, RecoveredFile};
@@ -75,8 +75,8 @@ impl Shared {
         if self.options.selection > 0 {
             self.tell_present(&base)?;
         }
-        if self.options.dry_run && self.overwrite == Overwrite::Never {
-            self.tell_taken(&base)?;
+        if self.options.dry_run {
+            self.tell_standing(&base)?;
         }
         let partial: Vec<PartialFile> = self
             .partials

@@ -9,6 +9,7 @@ use crate::buffer::SLAB_SIZE;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Symlinks;
 use crate::path::RelativePath;
+use crate::pipeline::obstacle::obstacle;
 use crate::pipeline::sender::Shared;
 use crate::pipeline::sender::pending::Pending;
 use crate::pipeline::sender::queue::{PackItem, SourceFile};
@@ -44,7 +45,7 @@ pub(crate) struct Known {
     /// When those of `present` were written, if that is to be compared.
     written: HashMap<Key, i64>,
     partial: HashMap<Key, (Key, Vec<(u64, u64)>)>,
-    /// The paths that are not to be replaced; known only on a dry run.
+    /// The paths that are not to be replaced, and what is in the way; known only on a dry run.
     taken: HashSet<Key>,
     /// The destination, as people know it.
     resolved: String,
@@ -73,11 +74,12 @@ impl Known {
         found.ok().map(|at| &self.done[at])
     }
 
-    /// Whether a dry run knows that the name is taken by something that is not to be replaced, and is not what would be sent.
-    fn is_in_the_way(&self, entry: &Entry, destination: &RelativePath, times: Times) -> bool {
-        entry.kind == EntryKind::File
-            && self.taken.contains(&key::of_path(destination))
-            && !self.is_present(entry, destination, times)
+    /// What a dry run knows to be in the way: something that is not to be replaced, and is not what would be sent, or of another kind.
+    fn in_the_way(&self, entry: &Entry, destination: &RelativePath, times: Times) -> Option<Error> {
+        let name = if destination.is_root() { self.resolved.clone() } else { destination.to_string() };
+        let is_taken = entry.kind == EntryKind::File && self.taken.contains(&key::of_path(destination));
+        let is_other = is_taken && !self.is_present(entry, destination, times);
+        if is_other { Some(taken(&name)) } else { obstacle(&self.taken, &entry.kind, destination, &name) }
     }
 
     fn is_present(&self, entry: &Entry, destination: &RelativePath, times: Times) -> bool {
@@ -157,9 +159,10 @@ impl<'a> Feed<'a> {
         self.listed.bytes += entry.size;
         let identity = key::of_source(destination, &entry);
         self.keep(destination);
-        if self.known.is_in_the_way(&entry, destination, self.times) {
-            let name = if destination.is_root() { self.known.resolved.clone() } else { destination.to_string() };
-            return self.shared.item_failed(0, destination.as_bytes(), &taken(&name));
+        if self.shared.options.dry_run
+            && let Some(error) = self.known.in_the_way(&entry, destination, self.times)
+        {
+            return self.shared.item_failed(0, destination.as_bytes(), &error);
         }
         if entry.kind == EntryKind::File
             && let Some(skipped) = self.left_out(&entry, destination, identity)

@@ -1,8 +1,10 @@
 //! What stands at the destination before a session begins, as far as the sender has to know it.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::options::Overwrite;
 use crate::path::RelativePath;
 use crate::pipeline::receiver::Shared;
+use crate::pipeline::receiver::finish::MIRROR;
 use crate::plan::key;
 use crate::protocol::message::{Have, Key};
 use crate::store::{Depth, EntryKind, Listing, Times};
@@ -34,26 +36,67 @@ impl Shared {
         tell(&mut present, &mut written)
     }
 
-    /// Tells a dry run what stands at the destination, where none of it is to be replaced. Where nobody may look, all counts as free.
-    pub(super) fn tell_taken(&self, base: &RelativePath) -> Result<()> {
+    /// Tells a dry run what stands at the destination: what is not to be replaced, and what is in the way of an item of another kind, for
+    /// which only a mirror makes way. Where nobody may look, all counts as free.
+    pub(super) fn tell_standing(&self, base: &RelativePath) -> Result<()> {
+        let is_kept = self.overwrite == Overwrite::Never;
+        // Where directories are only what the names of files say, nothing is in their way, nor are they.
+        let is_obstacle = self.capabilities.directories && self.options.selection != MIRROR;
+        if !is_kept && !is_obstacle {
+            return Ok(());
+        }
         let all = [RelativePath::root()];
         let mut taken = Vec::new();
         let tell = |taken: &mut Vec<Key>| self.tell(Have { taken: Some(std::mem::take(taken)), ..Have::default() });
         for path in self.chosen.as_deref().unwrap_or(&all) {
             self.go_on("what stands at the destination was looked at")?;
+            if is_obstacle {
+                taken.extend(self.obstacle_at(&base.join(path), path));
+            }
+            if taken.len() >= KEYS_PER_MESSAGE {
+                tell(&mut taken)?;
+            }
             let standing = match self.standing_at(&base.join(path)) {
-                Err(error) if error.kind() == ErrorKind::PermissionDenied => continue,
+                Err(error) if error.kind() == ErrorKind::PermissionDenied || !is_kept => continue,
                 standing => standing?,
             };
-            for entry in standing.flatten().filter(|entry| entry.kind != EntryKind::Directory) {
+            for entry in standing.flatten() {
                 self.go_on("what stands at the destination was listed")?;
-                taken.push(key::of_path(&entry.path.strip_prefix(base).unwrap_or_default()));
+                let path = entry.path.strip_prefix(base).unwrap_or_default();
+                if is_kept && entry.kind != EntryKind::Directory {
+                    taken.push(key::of_path(&path));
+                }
+                if is_obstacle {
+                    taken.extend(self.obstacle(&entry.kind, &path));
+                }
                 if taken.len() >= KEYS_PER_MESSAGE {
                     tell(&mut taken)?;
                 }
             }
         }
         tell(&mut taken)
+    }
+
+    /// What stands at a place itself, which a listing of what is below does not tell.
+    fn obstacle_at(&self, place: &RelativePath, path: &RelativePath) -> Vec<Key> {
+        match self.store.stat(place) {
+            Ok(entry) if entry.kind == EntryKind::Directory => self.obstacle(&entry.kind, path),
+            // Something above it is no directory.
+            Err(error) if error.kind() == ErrorKind::WrongType => self.obstacle(&EntryKind::Other, path),
+            _ => Vec::new(),
+        }
+    }
+
+    /// In whose way something of a kind is.
+    fn obstacle(&self, kind: &EntryKind, path: &RelativePath) -> Vec<Key> {
+        match kind {
+            EntryKind::Directory => vec![key::of_directory(path)],
+            EntryKind::File => vec![key::of_obstacle(path)],
+            // What services make of one that leads to a directory is not known.
+            EntryKind::Symlink(_) if self.capabilities.flushes => vec![key::of_obstacle(path)],
+            EntryKind::Symlink(_) => Vec::new(),
+            EntryKind::Other => vec![key::of_directory(path), key::of_obstacle(path)],
+        }
     }
 
     /// What stands at a place of the destination, which may be nothing. Where a chosen item cannot be looked at, it fails alone when it
