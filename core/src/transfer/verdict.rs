@@ -32,11 +32,14 @@ pub(super) fn judge(totals: &Totals, outcome: &Outcome, options: &TransferOption
         return verdict;
     }
     let rate = totals.bytes_verified as f64 / totals.elapsed_s;
-    verdict.rate_limited = options.limit_rate.is_some_and(|limit| rate >= REACHED * limit);
+    let held_to = outcome.limited.held_to();
+    // Of two rates it is the lower one, which the other is often near.
+    let is_lower = |limit: f64| held_to.is_none_or(|host| limit <= host);
+    verdict.rate_limited = options.limit_rate.is_some_and(|limit| rate >= REACHED * limit && is_lower(limit));
     if verdict.rate_limited {
         return verdict;
     }
-    if let Some(rate) = outcome.limited.held_to() {
+    if let Some(rate) = held_to {
         verdict.host_limited = true;
         verdict.advice.push(format!(
             "all transfers of this host together may move {}: a higher `--host-rate` or `EDT_HOST_RATE`, or fewer of them at once, \
@@ -126,6 +129,8 @@ mod tests {
         // One that its own option holds back has nothing from a higher one.
         let own = judged(TransferOptions { limit_rate: Some(1e6), ..TransferOptions::default() });
         assert_eq!((own.rate_limited, own.host_limited), (true, false));
+        let higher = judged(TransferOptions { limit_rate: Some(1.1e6), ..TransferOptions::default() });
+        assert_eq!((higher.rate_limited, higher.host_limited), (false, true));
     }
 
     #[test]
