@@ -136,8 +136,10 @@ fn failures(failures: &[Failure], all: u64) -> Vec<String> {
 }
 
 /// What becomes of events: JSON lines, a progress display, lines of text, or nothing.
-struct Watcher {
+struct Watcher<'a> {
     json: bool,
+    /// The name of a file that is copied to another name, and not into a directory: it has none below the destination.
+    destination: &'a str,
     names: Names,
     progress: Option<Progress>,
 }
@@ -151,11 +153,12 @@ enum Names {
     Verbose,
 }
 
-impl Watcher {
-    fn new(args: &CopyArgs) -> Self {
+impl<'a> Watcher<'a> {
+    fn new(args: &'a CopyArgs) -> Self {
         let names = if args.verbose && !args.dry_run { Names::Verbose } else { Names::Hidden };
         let shows_progress = !args.quiet && !args.dry_run && io::stderr().is_terminal();
-        Self { json: args.json, names, progress: shows_progress.then(Progress::start) }
+        let destination = &args.destination;
+        Self { json: args.json, destination, names, progress: shows_progress.then(Progress::start) }
     }
 
     fn observe(&mut self, event: &Event) {
@@ -164,7 +167,7 @@ impl Watcher {
             self.json = false;
         }
         if self.names == Names::Verbose
-            && let Some(line) = told(event)
+            && let Some(line) = told(event, self.destination)
         {
             say(&printable(&line));
         }
@@ -187,7 +190,7 @@ fn print_planned(report: &Report, json: bool) -> anyhow::Result<()> {
         told = if json {
             writeln!(out, "{}", serde_json::to_string(&PlannedFile { path: &path, size })?)
         } else {
-            writeln!(out, "{} ({})", printable(&path), human_bytes(size))
+            writeln!(out, "{} ({})", printable(named(&path, &report.destination)), human_bytes(size))
         };
         if told.is_err() {
             break;
@@ -201,10 +204,15 @@ fn unless_closed(told: io::Result<()>) -> io::Result<()> {
     told.or_else(|cause| if cause.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(cause) })
 }
 
-fn told(event: &Event) -> Option<String> {
+/// The name of a file below the destination, or that of the destination, which a file has that is copied to it.
+fn named<'a>(path: &'a str, destination: &'a str) -> &'a str {
+    if path.is_empty() { destination } else { path }
+}
+
+fn told(event: &Event, destination: &str) -> Option<String> {
     match event {
-        Event::FileDone(file) => Some(format!("{} ({})", file.path, human_bytes(file.size))),
-        Event::FileSkipped(file) => Some(format!("{} (already there)", file.path)),
+        Event::FileDone(file) => Some(format!("{} ({})", named(&file.path, destination), human_bytes(file.size))),
+        Event::FileSkipped(file) => Some(format!("{} (already there)", named(&file.path, destination))),
         Event::Retried(retried) => Some(format!("retrying {} in {} ms: {}", retried.place, retried.wait_ms, retried.cause)),
         Event::Tuned(tuned) => {
             let workers = tuned.decision.concurrency;
@@ -257,9 +265,11 @@ mod tests {
     #[test]
     fn verbose_lines_name_what_happens_and_leave_counters_to_the_display() {
         let retried = Retried { place: "stream 3".into(), cause: "reset".into(), wait_ms: 100 };
-        assert_eq!(told(&Event::Retried(retried)).as_deref(), Some("retrying stream 3 in 100 ms: reset"));
-        let skipped = FileSkipped { path: "a".into(), size: 1 };
-        assert_eq!(told(&Event::FileSkipped(skipped)).as_deref(), Some("a (already there)"));
-        assert_eq!(told(&Event::Finished(Totals::default())), None);
+        assert_eq!(told(&Event::Retried(retried), "dst").as_deref(), Some("retrying stream 3 in 100 ms: reset"));
+        for (path, line) in [("a", "a (already there)"), ("", "dst (already there)")] {
+            let skipped = FileSkipped { path: path.into(), size: 1 };
+            assert_eq!(told(&Event::FileSkipped(skipped), "dst").as_deref(), Some(line));
+        }
+        assert_eq!(told(&Event::Finished(Totals::default()), "dst"), None);
     }
 }

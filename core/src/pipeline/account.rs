@@ -178,7 +178,7 @@ impl Account {
         }
         add(&self.counters.files_skipped, 1);
         add(&self.counters.bytes_skipped, size);
-        self.events.send(Event::FileSkipped(FileSkipped { path: String::from_utf8_lossy(path).into_owned(), size }));
+        self.events.send(Event::FileSkipped(FileSkipped { path: self.name(path).to_string(), size }));
     }
 
     /// An item failed for good.
@@ -308,8 +308,10 @@ mod tests {
             let account = Account::new(events, Manifest::default());
             account.begin(Some(b"run.dat"));
             account.resolved(is_inside);
-            done(&account, "");
             account.left_out(&Skipped { crc64nvme: Some(7), ..Skipped::default() });
+            let Ok(Event::FileSkipped(file)) = told.try_recv() else { panic!("no file is skipped") };
+            assert_eq!(file.path, name);
+            done(&account, "");
             let Ok(Event::FileDone(file)) = told.try_recv() else { panic!("no file is done") };
             assert_eq!(file.path, name);
             assert!(account.close().1.entries().all(|entry| entry.unwrap().path.to_string() == name));
