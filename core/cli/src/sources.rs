@@ -114,6 +114,7 @@ impl Pattern {
     /// All that it matches, in order of the paths, which lie below its directory.
     fn matches(&self, options: &TransferOptions) -> Result<Vec<Entry>> {
         let below = if self.spelling == Spelling::Encoded { self.decoded()? } else { self.below.clone() };
+        let directories = self.below.ends_with('/');
         let below = below.trim_end_matches('/');
         let glob = self.compile(below)?;
         let depth = if below.contains('/') || below.contains("**") { Depth::Tree } else { Depth::One };
@@ -121,7 +122,8 @@ impl Pattern {
         let mut found = Vec::new();
         for entry in Files::open(&Endpoint::new(base), options)?.list(&RelativePath::root(), depth)? {
             let entry = entry?;
-            if is_match(&glob, below, &entry.path) {
+            let is_meant = !directories || entry.kind == EntryKind::Directory;
+            if is_meant && is_match(&glob, below, &entry.path) {
                 found.push(entry);
             }
         }

@@ -82,6 +82,14 @@ fn a_directory_that_alone_is_matched_keeps_its_name_and_is_not_mirrored() {
         assert_eq!(names(&world.path("dst")), ["a/x", "b/x"]);
         std::fs::remove_dir_all(world.path("dst/b")).unwrap();
     }
+    // With a slash at its end a pattern means directories alone.
+    world.write("root/runs/loose", "l");
+    for source in [format!("{}/runs/*/", server.url), "root/runs/*/".to_owned()] {
+        world.edt(&format!("cp {source} only")).expect(0);
+        assert_eq!(names(&world.path("only")), ["b/x"]);
+        std::fs::remove_dir_all(world.path("only")).unwrap();
+    }
+    std::fs::remove_file(world.path("root/runs/loose")).unwrap();
     world.edt(&format!("cp root/runs/* {}/up", server.url)).expect(0);
     assert_eq!(names(&world.path("root/up")), ["b/x"]);
     // It would be written over itself.
