@@ -11,7 +11,7 @@ use edt::protocol::hex;
 use serde::Serialize;
 
 use crate::args::VerifyArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, is_closed_pipe};
 use crate::sources::endpoint;
 use crate::terminal::{Stdout, printable, say};
 
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<Exit> {
     let manifest = BufReader::new(open(&args.manifest)?);
     let files = Files::open(&endpoint(&args.url)?, &args.connect.options())?;
     let mut out = BufWriter::new(Stdout);
-    let mut counts = Counts::default();
+    let (mut counts, mut told) = (Counts::default(), Ok(()));
     let mut listing = Manifest::read(manifest);
     for expected in listing.by_ref() {
         let expected = expected?;
@@ -52,15 +52,13 @@ pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<Exit> {
             answer => judge(&expected, answer),
         };
         counts.add(&outcome);
-        tell(&mut out, args.json, &expected.path.to_string(), &outcome)?;
+        // Whoever read may have gone away: what is left is compared all the same, and the exit code tells.
+        told = told.and_then(|()| tell(&mut out, args.json, &expected.path.to_string(), &outcome));
     }
-    if args.json {
-        writeln!(out, "{}", serde_json::to_string(&counts)?)?;
-    } else {
-        let Counts { ok, differs, missing, failed } = counts;
-        writeln!(out, "{ok} ok, {differs} differ, {missing} missing, {failed} failed")?;
+    match told.and_then(|()| conclude(&mut out, args.json, &counts)) {
+        Err(error) if !is_closed_pipe(&error) => return Err(error),
+        _ => {}
     }
-    out.flush()?;
     if listing.may_be_cut() {
         say("warning: the manifest does not tell how many files it lists: an early edt wrote it, or it was cut");
     }
@@ -131,6 +129,16 @@ fn tell(out: &mut impl Write, json: bool, path: &str, outcome: &Outcome) -> anyh
         Outcome::Failed { why } => writeln!(out, "failed: {path}: {}", printable(why))?,
     }
     Ok(())
+}
+
+fn conclude(out: &mut impl Write, json: bool, counts: &Counts) -> anyhow::Result<()> {
+    if json {
+        writeln!(out, "{}", serde_json::to_string(counts)?)?;
+    } else {
+        let Counts { ok, differs, missing, failed } = counts;
+        writeln!(out, "{ok} ok, {differs} differ, {missing} missing, {failed} failed")?;
+    }
+    Ok(out.flush()?)
 }
 
 #[cfg(test)]

@@ -47,6 +47,20 @@ fn a_report_that_cannot_be_written_hides_nothing() {
     assert!(err.contains("could not open the source `missing`") && err.contains("/dev/full"), "{err}");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_reader_that_went_away_does_not_make_files_that_differ_the_same() {
+    let world = world_with_tree();
+    world.edt("cp --manifest manifest src dst").expect(0);
+    for (content, code) in [("alpha", 0), ("other", 1)] {
+        world.write("dst/a.txt", content);
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = world.command(&["verify", "--json", "manifest", "dst"]).stdout(writer).output().unwrap();
+        support::Ended::from(output).expect(code);
+    }
+}
+
 #[test]
 fn a_dry_run_tells_what_of_another_kind_is_in_the_way_as_the_copy_does() {
     let world = world_with_tree();
