@@ -11,6 +11,9 @@ use crate::store::{Depth, EntryKind, Listing, Times};
 
 use super::KEYS_PER_MESSAGE;
 
+/// Entries of a destination that a dry run looks at for what is in the way, where nothing else asks for a listing: it may be a whole disk.
+const MOST_LOOKED_AT: usize = 1 << 18;
+
 impl Shared {
     /// Tells which files stand at the destination, of those that the sender may send.
     pub(super) fn tell_present(&self, base: &RelativePath) -> Result<()> {
@@ -45,6 +48,7 @@ impl Shared {
         if !is_kept && !is_obstacle {
             return Ok(());
         }
+        let most = if is_kept || self.options.selection > 0 { usize::MAX } else { MOST_LOOKED_AT };
         let all = [RelativePath::root()];
         let mut taken = Vec::new();
         let tell = |taken: &mut Vec<Key>| self.tell(Have { taken: Some(std::mem::take(taken)), ..Have::default() });
@@ -60,7 +64,7 @@ impl Shared {
                 Err(error) if error.kind() == ErrorKind::PermissionDenied || !is_kept => continue,
                 standing => standing?,
             };
-            for entry in standing.flatten() {
+            for entry in standing.flatten().take(most) {
                 self.go_on("what stands at the destination was listed")?;
                 let path = entry.path.strip_prefix(base).unwrap_or_default();
                 if is_kept && entry.kind != EntryKind::Directory {
