@@ -19,8 +19,8 @@ CAPS = (None, 5, 20)
 
 MOST_AT_ONCE = 8
 """Paths that are measured side by side, if they are slow."""
-MOST_TOGETHER_MBPS = 800
-"""What their rates may sum up to: two cores carry more, but not without delaying packets."""
+MOST_TOGETHER_MBPS = 600
+"""What their rates may sum up to: two cores carry more, but not without slowing down both ends."""
 
 MOST_STREAMS = 64
 """What edt allows an optimizer."""
@@ -130,18 +130,3 @@ def chosen(cells: Iterable[Cell], pattern: str | None, *, quick: bool) -> list[C
     if pattern is not None:
         return [cell for cell in cells if re.search(pattern, cell.name)]
     return [cell for cell in cells if not quick or cell.name.split("-", 1)[1] in QUICK]
-
-
-def batches(cells: Iterable[Cell]) -> list[list[Cell]]:
-    """Cells in groups that are measured side by side, in their order: fast ones alone, slow ones with slow ones."""
-    found: list[list[Cell]] = []
-    group: list[Cell] = []
-    for cell in cells:
-        if cell.rate_mbps > MOST_TOGETHER_MBPS:
-            found.append([cell])
-            continue
-        if len(group) == MOST_AT_ONCE or sum(each.rate_mbps for each in [*group, cell]) > MOST_TOGETHER_MBPS:
-            found.append(group)
-            group = []
-        group.append(cell)
-    return [*found, group] if group else found

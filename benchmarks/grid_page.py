@@ -23,6 +23,8 @@ CELLS_UTILITY_BAR = 0.95
 CELLS_CONVERGED_BAR = 0.9
 LATE_MS = 5.0
 """From which lateness of the path its delay is not what it should be."""
+IDLE = 0.1
+"""Below which idle share of the processors they may be what limited a transfer."""
 
 Value = TypeVar("Value")
 Yardsticks = dict[Cell, Yardstick]
@@ -261,17 +263,33 @@ def time_s(seconds: float) -> str:
     return "never" if math.isinf(seconds) else f"{seconds:.1f} s"
 
 
-def late(found: dict[Cell, list[Point]]) -> list[str]:
-    """The cells in which the machine was too busy for the path, if there are any."""
-    cells = sorted(
-        cell.name for cell, points in found.items() if any(each.get("late_ms", 0) > LATE_MS for each in points)
-    )
-    if not cells:
-        return []
-    return [
-        f"In these cells the path was late by more than {LATE_MS} ms in half of the seconds of some transfer, "
-        f"because the machine was too busy: {', '.join(cells)}."
-    ]
+def busy(found: dict[Cell, list[Point]]) -> list[str]:
+    """The cells in which the machine was too busy for the path, or for its ends, and how busy it was."""
+    late = cells_with(found, lambda point: point.get("late_ms", 0.0) > LATE_MS)
+    slow = cells_with(found, lambda point: point.get("idle", 1.0) < IDLE)
+    idle = [point["idle"] for points in found.values() for point in points if "idle" in point]
+    texts = []
+    if idle:
+        texts.append(
+            f"The machine's processors were idle for {percent(statistics.median(idle))} of the time of a transfer in "
+            f"the median, and for {percent(min(idle))} at least."
+        )
+    if late:
+        texts.append(
+            f"In these cells the path was late by more than {LATE_MS} ms in half of the seconds of some transfer, "
+            f"because the machine was too busy: {', '.join(late)}."
+        )
+    if slow:
+        texts.append(
+            f"In these cells the processors were idle for less than {percent(IDLE)} of the time of some transfer, so "
+            f"that they may be what limited it: {', '.join(slow)}."
+        )
+    return texts
+
+
+def cells_with(found: dict[Cell, list[Point]], holds: Callable[[Point], bool]) -> list[str]:
+    """The names of the cells with such a transfer."""
+    return sorted(cell.name for cell, points in found.items() if any(map(holds, points)))
 
 
 def notes(found: dict[Cell, list[Point]], missing: dict[Cell, int], lost: dict[Cell, list[str]]) -> list[str]:
@@ -288,7 +306,7 @@ def notes(found: dict[Cell, list[Point]], missing: dict[Cell, int], lost: dict[C
         f"{len(made)} transfers of {len({point['build'] for point in made})} builds of edt and of what measures it, of "
         f"which edt failed at {failed}: those are kept, and not tried again.",
     ]
-    texts += late(found)
+    texts += busy(found)
     if lost:
         each = ", ".join(f"{cell.name} ({', '.join(failed)})" for cell, failed in lost.items())
         texts.append(f"These cells have no yardstick and count as missed, for these constants failed: {each}.")

@@ -202,6 +202,26 @@ def workplace(directory: Path | None = None) -> Iterator[Workplace]:
         shutil.rmtree(path, ignore_errors=True)
 
 
+class Processors:
+    """The processors of this machine from now on."""
+
+    def __init__(self) -> None:
+        self.begin = self.ticks()
+
+    @staticmethod
+    def ticks() -> tuple[int, int]:
+        """Ticks of all processors until now, and those in which they had nothing to do [proc(5), `/proc/stat`]."""
+        user, nice, system, idle, waiting, *others = map(
+            int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+        )
+        return user + nice + system + idle + waiting + sum(others), idle + waiting
+
+    def idle(self) -> float:
+        """The share of the time in which they had nothing to do, 0 to 1."""
+        every, idle = (now - then for now, then in zip(self.ticks(), self.begin, strict=True))
+        return idle / every if every else 1.0
+
+
 def port_of(line: str) -> int:
     """The port in a line `listening on HOST:PORT`."""
     return int(line.rsplit(":", 1)[1])

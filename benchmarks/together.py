@@ -1,10 +1,12 @@
-"""Runs measurements side by side in threads, and ends them all when the benchmarks are asked to end."""
+"""Runs measurements side by side in threads, as many as the machine carries, and ends them all when asked to end."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from typing import TypeVar
 
 from processes import Measured
@@ -28,3 +30,49 @@ def together(jobs: Sequence[Callable[[threading.Event], T]]) -> list[T]:
                 process.kill()
             raise
     return [future.result() for future in futures]
+
+
+class Room:
+    """What runs side by side: so much in all, in so many places, in the order in which it was asked for."""
+
+    def __init__(self, size: float, places: int) -> None:
+        self.size = self.left = size
+        self.places = list(range(places))
+        self.waiting: deque[object] = deque()
+        self.changed = threading.Condition()
+
+    @contextmanager
+    def taken(self, part: float, *, alone_first: Callable[[], None] | None = None) -> Iterator[int]:
+        """Waits for so much of the room, at most all of it, and has it for the time of a `with` block; its place.
+
+        `alone_first` is done before, with nothing beside it.
+        """
+        part = min(part, self.size)
+        held = self.size if alone_first else part
+        place = self.enter(held)
+        try:
+            if alone_first:
+                alone_first()
+                self.give(held - part)
+                held = part
+            yield place
+        finally:
+            self.places.append(place)
+            self.give(held)
+
+    def enter(self, part: float) -> int:
+        """Waits for its turn, and for so much of the room."""
+        mine = object()
+        with self.changed:
+            self.waiting.append(mine)
+            self.changed.wait_for(lambda: self.waiting[0] is mine and self.places and part <= self.left)
+            self.waiting.popleft()
+            self.left -= part
+            self.changed.notify_all()
+            return self.places.pop()
+
+    def give(self, part: float) -> None:
+        """Gives so much back."""
+        with self.changed:
+            self.left += part
+            self.changed.notify_all()

@@ -83,17 +83,6 @@ def test_windows_under_loss_are_those_of_the_standard() -> None:
     assert cells.window("reno", 1e-4, 0.1) == pytest.approx(120, rel=0.03)
 
 
-def test_slow_cells_are_measured_side_by_side_and_fast_ones_alone() -> None:
-    every = cells.grid(["cubic"])
-    groups = cells.batches(every)
-    assert sorted(each.name for group in groups for each in group) == sorted(each.name for each in every)
-    for group in groups:
-        assert len(group) == 1 or sum(each.rate_mbps for each in group) <= cells.MOST_TOGETHER_MBPS
-        assert len(group) <= cells.MOST_AT_ONCE
-    assert len(groups) < 75
-    assert cells.batches([]) == []
-
-
 @pytest.fixture
 def kept(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where results are kept and the page is written, in place of those of the repository."""
@@ -130,6 +119,19 @@ def test_the_page_of_the_grid_lists_what_misses_a_bar_and_what_is_missing(kept: 
     text = (kept / "RESULTS.md").read_text()
     assert "## grid-cubic" in text and f"Missing are 9 transfers of 1 cells: {third.name} (9)." in text
     assert grid_page.outcome("cubic", {}, {}, 12.0, "full").scale == "full"
+
+
+def test_cells_in_which_the_machine_was_too_busy_are_told() -> None:
+    calm, late, slow = cell(), cell(cap=20), cell(rtt_ms=80)
+    found = {
+        calm: [{"late_ms": 0.5, "idle": 0.6}, {}],
+        late: [{"late_ms": 5.5, "idle": 0.3}],
+        slow: [{"late_ms": 0.5, "idle": 0.04}],
+    }
+    idle, first, second = grid_page.busy(found)
+    assert "30 % of the time" in idle and "4 % at least" in idle
+    assert first.endswith(f"too busy: {late.name}.") and second.endswith(f"limited it: {slow.name}.")
+    assert grid_page.busy({calm: [{}]}) == []
 
 
 def test_each_congestion_control_has_results_of_its_own() -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
+import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import timed
 from harness import wait_until
-from processes import Failed, Measured, Workplace
-from together import together
+from processes import Failed, Measured, Processors, Workplace
+from together import Room, together
 
 CLIENT = """
 import json, signal, sys, time
@@ -75,6 +78,43 @@ def test_what_has_arrived_is_removed_and_what_is_on_its_way_is_not(scratch: Path
         (target / "000000.bin").touch()
         wait_until(lambda: not (target / "000000.bin").exists(), "the end of what arrived")
     assert (own / "partial").exists()
+
+
+def test_what_does_not_fit_beside_others_waits_for_its_turn() -> None:
+    room, sums, used = Room(600, 3), [], {0: 0.0, 1: 0.0, 2: 0.0}
+    lock = threading.Lock()
+
+    def job(part: float, first: str | None, _: object) -> None:
+        alone = partial(check_alone, first) if first else None
+        with room.taken(part, alone_first=alone) as place:
+            with lock:
+                assert used[place] == 0.0
+                used[place] = part
+                sums.append(sum(used.values()))
+            time.sleep(0.02)
+            with lock:
+                used[place] = 0.0
+
+    def check_alone(first: str) -> None:
+        with lock:
+            assert not any(used.values())
+        if first == "fails":
+            raise Failed(first)
+
+    jobs = [(200.0, None), (400.0, None), (200.0, "trained"), (2000.0, None), (50.0, None)] * 3
+    together([partial(job, *each) for each in jobs])
+    assert len(sums) == len(jobs) and max(min(each, 2000.0) for each in sums) == 2000.0
+    assert all(each <= 600.0 or each == 2000.0 for each in sums)
+    with pytest.raises(Failed, match="fails"):
+        together([partial(job, 200.0, "fails")])
+    together([partial(job, 600.0, None)])
+
+
+def test_processors_that_work_are_not_idle() -> None:
+    processors, until = Processors(), time.monotonic() + 0.5
+    while time.monotonic() < until:
+        pass
+    assert 0.0 <= processors.idle() <= 1.0 - 0.5 / (os.cpu_count() or 1)
 
 
 def test_jobs_run_side_by_side_and_the_first_error_is_told() -> None:

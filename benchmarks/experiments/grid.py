@@ -12,14 +12,14 @@ import emulated
 import paths
 import tuned
 from bench import KEPT, Bench, Options
-from cells import Cell, batches, chosen, grid
+from cells import MOST_AT_ONCE, MOST_TOGETHER_MBPS, Cell, chosen, grid
 from grid_page import outcomes
 from points import OutOfTime, Point, Points
-from processes import ROOT, Failed, TooSlow, Workplace, workplace
+from processes import ROOT, Failed, Processors, TooSlow, Workplace, workplace
 from results import Outcome, digest, earlier, program
 from timed import Timed, supply, timed
 from timelines import mean, streams, throughput_bps
-from together import together
+from together import Room, together
 from verdicts import is_constant
 
 SECONDS = (12.0, 60.0)
@@ -118,14 +118,15 @@ class Grid:
         """All cells once, then all of them again with another seed, and so on."""
         print(f"  {len(self.cells)} cells, {self.minutes():,.0f} minutes if nothing is known", flush=True)
         for seed in range(self.repetitions):
-            for batch in batches(self.cells):
-                self.train(batch)
-                self.side_by_side(batch, seed)
+            room = Room(MOST_TOGETHER_MBPS, MOST_AT_ONCE)
+            together([partial(self.cell, cell, seed, room) for cell in self.cells])
 
     def minutes(self) -> float:
-        """How long all transfers take."""
-        longest = [max(len(self.runs(cell, 0)) for cell in batch) for batch in batches(self.cells)]
-        return self.repetitions * sum(longest) * self.seconds / 60
+        """How long all transfers take at least."""
+        runs = {cell: len(self.runs(cell, 0)) for cell in self.cells}
+        carried = sum(count * min(cell.rate_mbps, MOST_TOGETHER_MBPS) for cell, count in runs.items())
+        longest = max(carried / MOST_TOGETHER_MBPS, sum(runs.values()) / MOST_AT_ONCE, *runs.values())
+        return self.repetitions * longest * self.seconds / 60
 
     def runs(self, cell: Cell, seed: int) -> list[tuned.Run]:
         """What is measured in a cell."""
@@ -136,51 +137,53 @@ class Grid:
         agents = {kind: self.trainer.file(cell.name, kind) for kind in tuned.AGENTS}
         return [tuned.optimizer(name, seed=seed, agent=agents.get(name)) for name in self.optimizers]
 
-    def train(self, batch: list[Cell]) -> None:
-        """Trains the agents that are missing, with nothing else running."""
-        for cell in batch:
-            for kind in (name for name in self.optimizers if name in tuned.AGENTS):
-                if self.trainer.file(cell.name, kind).exists() or not self.needs(cell, kind):
-                    continue
-                if self.options.deadline is not None and time.monotonic() >= self.options.deadline:
-                    raise OutOfTime
-                print(f"  {cell.name}: training {kind}", flush=True)
-                try:
-                    self.trainer.train(cell.name, kind, cell.overrides)
-                except (Failed, emulated.Unavailable) as error:
-                    # Its transfers say so.
-                    self.untrained[cell.name, kind] = error
-                    print(f"  {cell.name}: {kind} is not trained, {error}", flush=True)
+    def train(self, cell: Cell, kinds: Iterable[str]) -> None:
+        """Trains agents that are missing."""
+        for kind in kinds:
+            if self.options.deadline is not None and time.monotonic() >= self.options.deadline:
+                raise OutOfTime
+            print(f"  {cell.name}: training {kind}", flush=True)
+            try:
+                self.trainer.train(cell.name, kind, cell.overrides)
+            except (Failed, emulated.Unavailable) as error:
+                # Its transfers say so.
+                self.untrained[cell.name, kind] = error
+                print(f"  {cell.name}: {kind} is not trained, {error}", flush=True)
 
     def needs(self, cell: Cell, kind: str) -> bool:
-        """Whether an agent has transfers before it that were not made yet, nor failed for want of it."""
+        """Whether an agent that is missing has transfers to come, and none that failed for want of it."""
         keys = (f"{kind} #{seed}" for seed in range(self.repetitions))
+        if kind not in tuned.AGENTS or self.trainer.file(cell.name, kind).exists():
+            return False
         return (cell.name, kind) not in self.untrained and any(key not in self.points[cell].found for key in keys)
-
-    def side_by_side(self, batch: list[Cell], seed: int) -> None:
-        """Measures cells at the same time, each in a thread and in namespaces of its own."""
-        together([partial(self.cell, cell, seed, self.corner(index)) for index, cell in enumerate(batch)])
 
     def corner(self, index: int) -> Workplace:
         """A part of the workplace for one of those that work side by side."""
         return Workplace(self.place.path / f"corner-{index}", self.place.secret)
 
-    def cell(self, cell: Cell, seed: int, place: Workplace, over: threading.Event) -> None:
-        """All transfers of a cell with one seed, one after the other."""
+    def cell(self, cell: Cell, seed: int, room: Room, over: threading.Event) -> None:
+        """All transfers of a cell with one seed, one after the other, once there is room for them."""
         left = {f"{each.name} #{seed}": each for each in self.runs(cell, seed)}
         left = {key: each for key, each in left.items() if key not in self.points[cell].found}
         if not left:
             return
-        source = supply(self.source, place, cell.rate_bps, self.seconds)
-        for key, each in left.items():
-            point = self.points[cell].measured(key, partial(self.point, cell, each, seed, place, source, over))
-            print(f"  {cell.name} {key}: {told(point, self.seconds)}", flush=True)
+        kinds = [name for name in self.optimizers if self.needs(cell, name)]
+        alone = partial(self.train, cell, kinds) if kinds else None
+        with room.taken(cell.rate_mbps, alone_first=alone) as index:
+            place = self.corner(index)
+            source = supply(self.source, place, cell.rate_bps, self.seconds)
+            for key, each in left.items():
+                if over.is_set():
+                    return
+                point = self.points[cell].measured(key, partial(self.point, cell, each, seed, place, source, over))
+                print(f"  {cell.name} {key}: {told(point, self.seconds)}", flush=True)
 
     def point(
         self, cell: Cell, each: tuned.Run, seed: int, place: Workplace, source: Path, over: threading.Event
     ) -> Point:
         """One transfer over a path of its own."""
         point: Point = {"name": each.name, "seed": seed, "build": self.build}
+        processors = Processors()
         try:
             if (cell.name, each.name) in self.untrained:
                 raise self.untrained[cell.name, each.name]
@@ -192,7 +195,8 @@ class Grid:
                 raise
             again = not isinstance(error, Failed)
             return {**point, "failed": " ".join(str(error).split())[-300:], "again": again, "timeline": []}
-        return {**point, "timeline": ended.timeline, "intervals": ended.intervals, "late_ms": late}
+        busy = {"late_ms": late, "idle": round(processors.idle(), 3)}
+        return {**point, "timeline": ended.timeline, "intervals": ended.intervals, **busy}
 
     def transfer(self, cell: Cell, each: tuned.Run, place: Workplace, source: Path, running: emulated.Path) -> Timed:
         """One transfer over a path; it is no failure of edt's if the path has ended by itself."""

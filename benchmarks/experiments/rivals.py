@@ -10,7 +10,7 @@ import tuned
 from bench import Options
 from cells import Cell
 from experiments.grid import Grid, measured
-from grid_page import JUDGED, RIVALS, late
+from grid_page import JUDGED, RIVALS, busy
 from peers import versions
 from points import Point
 from results import Figure, Outcome, Table, number
@@ -157,4 +157,4 @@ def notes(found: dict[Cell, list[Point]], missing: dict[Cell, int]) -> list[str]
     if missing:
         left = ", ".join(f"{cell.name} ({count})" for cell, count in missing.items())
         texts.append(f"Missing are {sum(missing.values())} transfers of {len(missing)} cells: {left}.")
-    return texts + late(found)
+    return texts + busy(found)
