@@ -229,9 +229,12 @@ fn a_range_that_claims_everything_costs_the_server_one_part() {
 
 #[test]
 fn a_digest_that_nobody_waits_for_keeps_no_place_at_the_server() {
-    let world = World::with(|options| options.max_sessions = 1);
-    // Reading it takes minutes.
-    fs::File::create(world.path("large")).unwrap().set_len(1 << 40).unwrap();
+    let world = World::with(|options| {
+        options.max_sessions = 1;
+        options.worker_rate = Some(4e6);
+    });
+    // Reading it takes a minute at that rate, on a machine of any speed.
+    fs::File::create(world.path("large")).unwrap().set_len(256 << 20).unwrap();
     let waiting = other(&world);
     waiting.control.sender.send(&Message::Request(Request::Digest(b"large".to_vec()))).unwrap();
     assert!(waiting.control.receiver.recv_timeout(Duration::from_millis(200)).is_err());
