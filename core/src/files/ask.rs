@@ -11,8 +11,9 @@ use crate::path::RelativePath;
 use crate::protocol::message::{Answer, Message, Request, WireEntry};
 use crate::store::{Entry, EntryKind};
 
-/// How long a server may take for one part of an answer; reading a large file for its digest takes long.
-const PATIENCE: Duration = Duration::from_hours(6);
+/// How long a server may take for one part of an answer: where its workers keep to a low rate, to digest or copy a large file takes days.
+/// A server that is lost is noticed by its silence, long before.
+const PATIENCE: Duration = Duration::from_hours(7 * 24);
 
 /// Asks a server for one entry.
 pub(crate) fn stat(control: &Control, path: &RelativePath) -> Result<Entry> {
