@@ -8,7 +8,7 @@ use super::Rule;
 pub const STAT: &str = "stat";
 /// Lists a directory: a [`ListBody`], answered with one [`super::Item`] for each entry.
 pub const LIST: &str = "list";
-/// Makes a directory and those above it, and sets what is said of its metadata: a [`MkdirBody`].
+/// Makes a directory and those above it, and sets what is said of its metadata; nothing may be said of the root's: a [`MkdirBody`].
 pub const MKDIR: &str = "mkdir";
 /// Removes an entry: a [`ListBody`].
 pub const REMOVE: &str = "remove";
