@@ -339,6 +339,7 @@ impl Transfer {
         for endpoint in self.sources.iter().chain([&self.destination]) {
             hasher.update(&[0]).update(open::place_of(endpoint)?.as_bytes());
         }
+        hasher.update(if self.options.is_alone(1) { b"" } else { b"\x03" });
         match (&self.options.name, &self.options.files) {
             (Some(name), _) => _ = hasher.update(&[1]).update(name.as_bytes()),
             (None, Some(files)) => {

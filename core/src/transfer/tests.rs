@@ -1,6 +1,7 @@
 //! Tests of what tells one transfer from another.
 
 use super::*;
+use crate::options::Naming;
 
 #[test]
 fn each_choice_is_a_transfer_of_its_own_unless_it_has_a_name() {
@@ -17,4 +18,14 @@ fn each_choice_is_a_transfer_of_its_own_unless_it_has_a_name() {
         assert_eq!(of(*choice, Some("one")), of(None, Some("one")));
     }
     assert_eq!(of(Some(&["b", "a", "a/c"]), None), of(Some(&["a", "b"]), None));
+}
+
+#[test]
+fn a_source_that_keeps_its_name_is_another_transfer() {
+    let of = |naming| {
+        let options = TransferOptions { naming, ..TransferOptions::default() };
+        Transfer::new("from", "to").with_options(options).identifier().unwrap()
+    };
+    assert_eq!(of(Naming::OfEach), of(Naming::OfEach));
+    assert_ne!(of(Naming::OfEach), of(Naming::OfSeveral));
 }
