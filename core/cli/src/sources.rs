@@ -3,7 +3,7 @@
 
 use edt::endpoint::Location;
 use edt::files::Files;
-use edt::options::Naming;
+use edt::options::{Naming, Selection};
 use edt::path::RelativePath;
 use edt::store::{Depth, Entry, EntryKind};
 use edt::{Endpoint, Error, ErrorKind, Result, TransferOptions};
@@ -36,9 +36,13 @@ pub(crate) fn expand(sources: &[String], options: &mut TransferOptions) -> Resul
         match Pattern::parse(source)? {
             Some(pattern) if !pattern.is_literal(options)? => {
                 let found = pattern.matches(options)?;
-                if let ([_], [Entry { kind: EntryKind::Directory, .. }]) = (sources, found.as_slice())
-                    && options.files.is_none()
-                {
+                let keeps_its_name = match found.as_slice() {
+                    [Entry { kind: EntryKind::Directory, .. }] => true,
+                    // It may lead to a directory, and the content of that would take the place of all that is there.
+                    [Entry { kind: EntryKind::Symlink(_), .. }] => options.selection == Selection::Mirror,
+                    _ => false,
+                };
+                if keeps_its_name && sources.len() == 1 && options.files.is_none() {
                     options.naming = Naming::OfEach;
                 }
                 for entry in &found {

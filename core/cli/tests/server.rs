@@ -110,6 +110,21 @@ fn a_directory_that_alone_is_matched_keeps_its_name_and_is_not_mirrored() {
     world.edt("cp root/runs/* root/runs").expect(2);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_link_to_a_directory_that_alone_is_matched_is_not_mirrored() {
+    let world = World::new();
+    world.write("root/run/x", "x");
+    world.write("dst/a/x", "a");
+    std::os::unix::fs::symlink("run", world.path("root/latest")).unwrap();
+    let server = world.serve("root");
+    for source in [format!("{}/lat*", server.url), "root/lat*".to_owned()] {
+        let err = world.edt(&format!("cp --sync --delete {source} dst")).expect(2).err;
+        assert!(err.starts_with("error: what a pattern matches cannot be mirrored"), "{err}");
+        assert_eq!(names(&world.path("dst")), ["a/x"]);
+    }
+}
+
 #[test]
 fn a_name_with_the_characters_of_a_pattern_wins_where_it_exists() {
     let world = world_with_tree();
