@@ -10,6 +10,9 @@ use crate::store::EntryKind;
 
 /// Why an item of a kind cannot be brought to a path, which people know by `name`, where these stand; `None` if nothing is in its way.
 pub(crate) fn obstacle(standing: &HashSet<Key>, kind: &EntryKind, path: &RelativePath, name: &str) -> Option<Error> {
+    if standing.is_empty() {
+        return None;
+    }
     let is_no_directory = |path: &RelativePath| standing.contains(&key::of_obstacle(path));
     let stands = match kind {
         EntryKind::Directory => is_no_directory(path),

@@ -14,6 +14,9 @@ use super::KEYS_PER_MESSAGE;
 /// Entries of a destination that a dry run looks at for what is in the way, where nothing else asks for a listing: it may be a whole disk.
 const MOST_LOOKED_AT: usize = 1 << 18;
 
+/// The same where each file or directory that is looked at may be a request.
+const MOST_ASKED_FOR: usize = 1 << 12;
+
 impl Shared {
     /// Tells which files stand at the destination, of those that the sender may send.
     pub(super) fn tell_present(&self, base: &RelativePath) -> Result<()> {
@@ -48,12 +51,22 @@ impl Shared {
         if !is_kept && !is_obstacle {
             return Ok(());
         }
-        let most = if is_kept || self.options.selection > 0 { usize::MAX } else { MOST_LOOKED_AT };
+        let mut left = if is_kept || self.options.selection > 0 {
+            usize::MAX
+        } else if self.capabilities.flushes {
+            MOST_LOOKED_AT
+        } else {
+            MOST_ASKED_FOR
+        };
         let all = [RelativePath::root()];
         let mut taken = Vec::new();
         let tell = |taken: &mut Vec<Key>| self.tell(Have { taken: Some(std::mem::take(taken)), ..Have::default() });
         for path in self.chosen.as_deref().unwrap_or(&all) {
             self.go_on("what stands at the destination was looked at")?;
+            if left == 0 {
+                break;
+            }
+            left -= 1;
             if is_obstacle {
                 taken.extend(self.obstacle_at(&base.join(path), path));
             }
@@ -64,7 +77,8 @@ impl Shared {
                 Err(error) if error.kind() == ErrorKind::PermissionDenied || !is_kept => continue,
                 standing => standing?,
             };
-            for entry in standing.flatten().take(most) {
+            for entry in standing.flatten().take(left) {
+                left -= 1;
                 self.go_on("what stands at the destination was listed")?;
                 let path = entry.path.strip_prefix(base).unwrap_or_default();
                 if is_kept && entry.kind != EntryKind::Directory {
