@@ -55,7 +55,12 @@ pub(crate) fn run(args: &CopyArgs) -> anyhow::Result<Exit> {
         Ok(report) => {
             let exit = finish(args, &report);
             unless_closed(told)?;
-            written.map(|()| exit)
+            match written {
+                // What became of the files says more to a script than what became of the report.
+                Err(unwritten) if exit != Exit::Complete => complain(&unwritten),
+                written => written?,
+            }
+            Ok(exit)
         }
         Err(error) => {
             // What ended the transfer is said all the same.

@@ -43,6 +43,8 @@ fn a_report_that_cannot_be_written_hides_nothing() {
     std::os::unix::fs::symlink("nowhere", world.path("src/dangling")).unwrap();
     let err = world.edt("cp --symlinks follow --report /dev/full src dst").expect(1).err;
     assert!(err.contains("dangling") && err.contains("error: could not write") && err.contains("/dev/full"), "{err}");
+    let err = world.edt("cp --report /dev/full src/a.txt b.txt").expect(1).err;
+    assert!(err.contains("error: could not write") && world.path("b.txt").exists(), "{err}");
     let err = world.edt("cp --report /dev/full missing dst").expect(4).err;
     assert!(err.contains("could not open the source `missing`") && err.contains("/dev/full"), "{err}");
 }
