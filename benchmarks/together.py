@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -33,12 +33,12 @@ def together(jobs: Sequence[Callable[[threading.Event], T]]) -> list[T]:
 
 
 class Room:
-    """What runs side by side: so much in all, in so many places, in the order in which it was asked for."""
+    """What runs side by side: so much in all, in so many places. What fits passes all but what needs the whole."""
 
     def __init__(self, size: float, places: int) -> None:
         self.size = self.left = size
         self.places = list(range(places))
-        self.waiting: deque[object] = deque()
+        self.waiting: dict[object, float] = {}
         self.changed = threading.Condition()
 
     @contextmanager
@@ -64,12 +64,19 @@ class Room:
         """Waits for its turn, and for so much of the room."""
         mine = object()
         with self.changed:
-            self.waiting.append(mine)
-            self.changed.wait_for(lambda: self.waiting[0] is mine and self.places and part <= self.left)
-            self.waiting.popleft()
+            self.waiting[mine] = part
+            self.changed.wait_for(lambda: self.is_next(mine))
+            del self.waiting[mine]
             self.left -= part
+            place = self.places.pop()
             self.changed.notify_all()
-            return self.places.pop()
+            return place
+
+    def is_next(self, mine: object) -> bool:
+        """Whether it may enter now."""
+        before = itertools.takewhile(lambda each: each is not mine, self.waiting)
+        fits = bool(self.places) and self.waiting[mine] <= self.left
+        return fits and all(self.waiting[each] < self.size for each in before)
 
     def give(self, part: float) -> None:
         """Gives so much back."""
