@@ -19,7 +19,7 @@ CAPS = (None, 5, 20)
 
 MOST_AT_ONCE = 8
 """Paths that are measured side by side, if they are slow."""
-MOST_TOGETHER_MBPS = 800
+MOST_TOGETHER_MBPS = 600
 """What their rates may sum up to: two cores carry more, but not without slowing down both ends."""
 
 MOST_STREAMS = 64
