@@ -72,12 +72,7 @@ impl Shared {
         if !self.options.dry_run {
             self.recover()?;
         }
-        if self.options.selection > 0 {
-            self.tell_present(&base)?;
-        }
-        if self.options.dry_run {
-            self.tell_standing(&base)?;
-        }
+        self.tell_standing(&base)?;
         let partial: Vec<PartialFile> = self
             .partials
             .files

@@ -17,50 +17,36 @@ const MOST_LOOKED_AT: usize = 1 << 18;
 /// The same where each file or directory that is looked at may be a request.
 const MOST_ASKED_FOR: usize = 1 << 12;
 
-impl Shared {
-    /// Tells which files stand at the destination, of those that the sender may send.
-    pub(super) fn tell_present(&self, base: &RelativePath) -> Result<()> {
-        let times = self.capabilities.times;
-        let tell = |present: &mut Vec<Key>, written: &mut Vec<i64>| {
-            let (present, written) = (std::mem::take(present), std::mem::take(written));
-            self.tell(Have { present, written: (times == Times::Written).then_some(written), ..Have::default() })
-        };
-        let all = [RelativePath::root()];
-        let (mut present, mut written) = (Vec::new(), Vec::new());
-        for path in self.chosen.as_deref().unwrap_or(&all) {
-            self.go_on("what stands at the destination was looked at")?;
-            for entry in self.standing_at(&base.join(path))?.flatten().filter(|entry| entry.kind == EntryKind::File) {
-                self.go_on("what stands at the destination was listed")?;
-                let path = entry.path.strip_prefix(base).unwrap_or_default();
-                present.push(key::of_content(&path, entry.size, entry.modified_ns, times));
-                written.push(entry.modified_ns.unwrap_or(i64::MIN));
-                if present.len() >= KEYS_PER_MESSAGE {
-                    tell(&mut present, &mut written)?;
-                }
-            }
-        }
-        tell(&mut present, &mut written)
-    }
+/// What was found at the destination, and is not told yet.
+#[derive(Default)]
+struct Found {
+    present: Vec<Key>,
+    written: Vec<i64>,
+    taken: Vec<Key>,
+}
 
-    /// Tells a dry run what stands at the destination: what is not to be replaced, and what is in the way of an item of another kind, for
-    /// which only a mirror makes way. Where nobody may look, all counts as free.
+impl Shared {
+    /// Tells what stands at the destination, from one listing: the files to compare, of those that the sender may send; and to a dry run also
+    /// what is not to be replaced, and what is in the way of an item of another kind, for which only a mirror makes way. Where nobody may
+    /// look, all counts as free, unless files are to be compared.
     pub(super) fn tell_standing(&self, base: &RelativePath) -> Result<()> {
-        let is_kept = self.overwrite == Overwrite::Never;
+        let is_compared = self.options.selection > 0;
+        let is_kept = self.options.dry_run && self.overwrite == Overwrite::Never;
         // Where directories are only what the names of files say, nothing is in their way, nor are they.
-        let is_obstacle = self.capabilities.directories && self.options.selection != MIRROR;
-        if !is_kept && !is_obstacle {
+        let is_obstacle = self.options.dry_run && self.capabilities.directories && self.options.selection != MIRROR;
+        if !is_compared && !is_kept && !is_obstacle {
             return Ok(());
         }
-        let mut left = if is_kept || self.options.selection > 0 {
+        let mut left = if is_compared || is_kept {
             usize::MAX
         } else if self.capabilities.flushes {
             MOST_LOOKED_AT
         } else {
             MOST_ASKED_FOR
         };
+        let times = self.capabilities.times;
         let all = [RelativePath::root()];
-        let mut taken = Vec::new();
-        let tell = |taken: &mut Vec<Key>| self.tell(Have { taken: Some(std::mem::take(taken)), ..Have::default() });
+        let mut found = Found::default();
         for path in self.chosen.as_deref().unwrap_or(&all) {
             self.go_on("what stands at the destination was looked at")?;
             if left == 0 {
@@ -68,31 +54,41 @@ impl Shared {
             }
             left -= 1;
             if is_obstacle {
-                taken.extend(self.obstacle_at(&base.join(path), path));
+                found.taken.extend(self.obstacle_at(&base.join(path), path));
             }
-            if taken.len() >= KEYS_PER_MESSAGE {
-                tell(&mut taken)?;
-            }
+            self.tell_found(&mut found, KEYS_PER_MESSAGE)?;
             let standing = match self.standing_at(&base.join(path)) {
-                Err(error) if error.kind() == ErrorKind::PermissionDenied || !is_kept => continue,
+                Err(error) if !is_compared && (error.kind() == ErrorKind::PermissionDenied || !is_kept) => continue,
                 standing => standing?,
             };
             for entry in standing.flatten().take(left) {
                 left -= 1;
                 self.go_on("what stands at the destination was listed")?;
                 let path = entry.path.strip_prefix(base).unwrap_or_default();
+                if is_compared && entry.kind == EntryKind::File {
+                    found.present.push(key::of_content(&path, entry.size, entry.modified_ns, times));
+                    found.written.push(entry.modified_ns.unwrap_or(i64::MIN));
+                }
                 if is_kept && entry.kind != EntryKind::Directory {
-                    taken.push(key::of_path(&path));
+                    found.taken.push(key::of_path(&path));
                 }
                 if is_obstacle {
-                    taken.extend(self.obstacle(&entry.kind, &path));
+                    found.taken.extend(self.obstacle(&entry.kind, &path));
                 }
-                if taken.len() >= KEYS_PER_MESSAGE {
-                    tell(&mut taken)?;
-                }
+                self.tell_found(&mut found, KEYS_PER_MESSAGE)?;
             }
         }
-        tell(&mut taken)
+        self.tell_found(&mut found, 0)
+    }
+
+    /// Tells what was found, if it is at least so many keys.
+    fn tell_found(&self, found: &mut Found, least: usize) -> Result<()> {
+        if found.present.len() + found.taken.len() < least {
+            return Ok(());
+        }
+        let Found { present, written, taken } = std::mem::take(found);
+        let written = (self.capabilities.times == Times::Written).then_some(written);
+        self.tell(Have { present, written, taken: (!taken.is_empty()).then_some(taken), ..Have::default() })
     }
 
     /// What stands at a place itself, which a listing of what is below does not tell.

@@ -270,6 +270,24 @@ fn a_transfer_that_ended_looks_at_nothing_any_more() {
     let (near, far) = memory::pair();
     let receiver = receiver(Arc::new(MemoryStore::new()), near.sender, 1, &["."]);
     receiver.shared.stop.set(None);
-    assert_eq!(receiver.shared.tell_present(&RelativePath::root()).unwrap_err().kind(), ErrorKind::Cancelled);
+    assert_eq!(receiver.shared.tell_standing(&RelativePath::root()).unwrap_err().kind(), ErrorKind::Cancelled);
     assert!(far.receiver.try_recv().is_err());
+}
+
+#[test]
+fn a_dry_run_that_compares_lists_the_destination_once() {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::create_dir(place.path().join("directory")).unwrap();
+    std::fs::write(place.path().join("file"), "x").unwrap();
+    let store = Arc::new(LocalStore::confined(place.path(), Symlinks::Keep).unwrap());
+    let (near, far) = memory::pair();
+    let options = ReceiveOptions { selection: 1, dry_run: true, ..ReceiveOptions::default() };
+    let receiver = receiver_with(store, near.sender, options, &["."]);
+    receiver.shared.prepare().unwrap();
+    let told = std::iter::from_fn(|| far.receiver.try_recv().ok()).map(|message| match message {
+        Message::Have(have) => (have.present.len(), have.taken.unwrap_or_default().len(), have.last),
+        other => panic!("{other:?}"),
+    });
+    // What one listing finds is told together: the file to compare, and in whose way it, the directory and the destination are.
+    assert_eq!(told.collect::<Vec<_>>(), [(1, 3, false), (0, 0, true)]);
 }
