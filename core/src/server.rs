@@ -13,6 +13,7 @@ use crate::auth::identity::Identity;
 use crate::auth::secret::{self, Origin, Secret};
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::acceptor::{Accepted, Acceptor, Admission, PENDING};
+use crate::link::port::Port;
 use crate::open;
 use crate::options::{Access, ServeOptions, Symlinks};
 use crate::pipeline::stop::Stop;
@@ -52,7 +53,8 @@ struct Shared {
 }
 
 impl Server {
-    /// Opens the root, the secret, the identity and the port.
+    /// Opens the root, the port, the secret and the identity: in this order, for a secret that is made for a server which cannot listen would be
+    /// shown to nobody.
     pub fn bind(options: ServeOptions) -> Result<Self> {
         options.validate()?;
         crate::limits::raise_open_files();
@@ -60,6 +62,7 @@ impl Server {
         let followed = Arc::new(LocalStore::confined(&options.root, Symlinks::Follow)?);
         let readable = open::throttled(followed, options.worker_rate);
         let paced = open::throttled(Arc::clone(&store) as Arc<dyn Store>, options.worker_rate);
+        let Port { listener, address } = Port::open(&options.listen, "--listen")?;
         let (secret, origin) = secret::find_or_generate(&options.secret)?;
         let identity = match &options.certificate {
             Some((certificate, key)) => Identity::from_files(certificate, key)?,
@@ -75,13 +78,6 @@ impl Server {
         let admission = Admission { plain: options.plain, ..Admission::new(limits, options.max_sessions) };
         let uploads = Arc::clone(&store);
         let acceptor = Acceptor::new(&identity, secret.clone(), admission)?.looking(move || uploads.is_clear());
-        let failed = |cause: std::io::Error| {
-            Error::io(format!("could not listen on `{}`", options.listen), &cause)
-                .with_hint("choose another address or port with --listen HOST:PORT")
-        };
-        let listener = TcpListener::bind(&options.listen).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
         let shared = Arc::new(Shared {
             options,
             store,

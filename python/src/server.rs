@@ -34,8 +34,9 @@ impl Server {
     fn new(py: Python<'_>, root: PathBuf, options: &Bound<'_, PyDict>, flight: Option<&str>) -> PyResult<Self> {
         let options = serve_options(root, options)?;
         detached(py, || {
+            let port = flight.map(Flight::open).transpose()?;
             let server = edt::server::Server::bind(options.clone())?;
-            let flight = flight.map(|listen| Flight::start(listen, &options, &server)).transpose()?;
+            let flight = port.map(|port| Flight::start(port, &options, &server)).transpose()?;
             let flight_url = flight.as_ref().map(|flight| format!("{}://{}/", flight.scheme, flight.address));
             let beside = flight.as_ref().map(Flight::handle);
             let (report, ended) = bounded(1);

@@ -23,10 +23,12 @@ pub use flight::Flight;
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let options = args.options();
     refuse_file(&options.root)?;
+    #[cfg(feature = "flight")]
+    let port = args.flight.as_deref().map(Flight::open).transpose()?;
     let server = Server::bind(options.clone())?;
     let handle = server.handle();
     #[cfg(feature = "flight")]
-    let flight = args.flight.as_ref().map(|listen| Flight::start(listen, &options, &server)).transpose()?;
+    let flight = port.map(|port| Flight::start(port, &options, &server)).transpose()?;
     #[cfg(feature = "flight")]
     let beside = flight.as_ref().map(Flight::handle);
     let _guard = interrupt::on_interrupt(

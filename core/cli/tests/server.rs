@@ -157,8 +157,8 @@ fn a_secret_that_cannot_be_used_is_refused_and_a_file_that_is_not_there_is_a_mis
     world.write("short", "short\n");
     assert!(world.edt(&format!("ls --token-file short {}/", server.url)).expect(3).err.contains("hint: "));
     assert!(world.edt(&format!("ls --token-file nope {}/", server.url)).expect(2).err.contains("`nope`"));
-    world.edt("serve --token-file short root").expect(3);
-    world.edt("serve --tls-cert nope --tls-key nope root").expect(2);
+    world.edt("serve --listen 127.0.0.1:0 --token-file short root").expect(3);
+    world.edt("serve --listen 127.0.0.1:0 --tls-cert nope --tls-key nope root").expect(2);
 }
 
 #[test]
@@ -170,6 +170,26 @@ fn an_address_that_cannot_be_used_is_unreachable_and_a_file_cannot_be_served() {
     world.edt("serve --listen 192.0.2.1:0 root").expect(4);
     assert!(world.edt("serve src/a.txt").expect(2).err.contains("hint: serve the directory"));
     world.edt("serve nothing").expect(4);
+}
+
+#[test]
+fn a_server_that_cannot_listen_makes_no_secret() {
+    let world = world_with_tree();
+    let server = world.serve("root");
+    let address = server.url.trim_start_matches("edt://");
+    let mut places = vec![format!("--listen {address}"), "--listen no..host:0".to_owned()];
+    if cfg!(feature = "flight") {
+        places.push(format!("--listen 127.0.0.1:0 --flight {address}"));
+    }
+    for place in places {
+        let arguments = format!("serve {place} root");
+        let arguments: Vec<&str> = arguments.split_whitespace().collect();
+        let output = world.command(&arguments).env_remove("EDT_TOKEN").output().unwrap();
+        let err = support::Ended::from(output).expect(4).err;
+        assert!(err.contains("hint: choose another address or port"), "{err}");
+        let kept = names(&world.path(".configuration"));
+        assert!(!kept.is_empty() && !kept.iter().any(|name| name.ends_with("token")), "{kept:?}");
+    }
 }
 
 #[test]

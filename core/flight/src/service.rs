@@ -13,13 +13,14 @@ mod tables;
 mod uploads;
 mod wire;
 
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_flight::flight_service_server::FlightServiceServer;
 use edt::auth::identity::Identity;
 use edt::auth::secret::Secret;
+use edt::link::port::Port;
 use edt::options::Plain;
 use edt::{Error, ErrorKind, Result, ServeOptions};
 use tokio::runtime::Runtime;
@@ -74,13 +75,12 @@ enum Phase {
 }
 
 impl FlightServer {
-    /// Opens the root of `options` and the port `listen`; `secret` and `identity` are those of the native port.
+    /// Opens the root of `options`, to be served at `port`; `secret` and `identity` are those of the native port.
     ///
     /// Connections are encrypted if the address is not loopback or a certificate was given, unless `options` allow plain ones anywhere.
-    pub fn bind(options: &ServeOptions, listen: &str, secret: &Secret, identity: &Identity) -> Result<Self> {
+    pub fn open(options: &ServeOptions, port: Port, secret: &Secret, identity: &Identity) -> Result<Self> {
         options.validate()?;
-        let listener = open_port(listen)?;
-        let address = listener.local_addr().map_err(|cause| port_error(listen, &cause))?;
+        let Port { listener, address } = port;
         let plain = options.plain == Plain::Anywhere || (address.ip().is_loopback() && options.certificate.is_none());
         let incoming = if plain { listener::Security::Plain } else { listener::Security::tls(identity)? };
         Ok(Self {
@@ -177,19 +177,6 @@ async fn reached(mut phase: watch::Receiver<Phase>, wanted: Phase) {
     if phase.wait_for(|phase| *phase >= wanted).await.is_err() {
         std::future::pending::<()>().await;
     }
-}
-
-fn open_port(listen: &str) -> Result<TcpListener> {
-    let failed = |cause: std::io::Error| port_error(listen, &cause);
-    let addresses = listen.to_socket_addrs().map_err(failed)?.collect::<Vec<_>>();
-    let listener = TcpListener::bind(addresses.as_slice()).map_err(failed)?;
-    listener.set_nonblocking(true).map_err(failed)?;
-    Ok(listener)
-}
-
-fn port_error(listen: &str, cause: &std::io::Error) -> Error {
-    Error::io(format!("could not listen on `{listen}`"), cause)
-        .with_hint("choose another address or port with --flight HOST:PORT")
 }
 
 /// Ends a Flight server from another thread.

@@ -5,6 +5,7 @@ pub mod client;
 mod connection;
 pub mod control;
 pub mod memory;
+pub mod port;
 mod raw;
 pub mod socket;
 pub mod stream;

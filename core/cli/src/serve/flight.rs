@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::thread::{self, JoinHandle};
 
+use edt::link::port::Port;
 use edt::server::Server;
 use edt::{Error, ErrorKind, ServeOptions};
 use edt_flight::service::{FlightHandle, FlightServer};
@@ -18,9 +19,14 @@ pub struct Flight {
 }
 
 impl Flight {
-    /// Opens the port `listen` beside the one of `server`, whose options, secret and identity it shares, and serves it.
-    pub fn start(listen: &str, options: &ServeOptions, server: &Server) -> edt::Result<Self> {
-        let flight = FlightServer::bind(options, listen, server.shared_secret(), server.identity())?;
+    /// Opens the port `listen`; to be done before the server makes a secret, which nobody would be shown if it ended here.
+    pub fn open(listen: &str) -> edt::Result<Port> {
+        Port::open(listen, "--flight")
+    }
+
+    /// Serves a port beside the one of `server`, whose options, secret and identity it shares.
+    pub fn start(port: Port, options: &ServeOptions, server: &Server) -> edt::Result<Self> {
+        let flight = FlightServer::open(options, port, server.shared_secret(), server.identity())?;
         let (address, scheme, handle) = (flight.address(), flight.scheme(), flight.handle());
         let native = server.handle();
         let serving = thread::Builder::new().name("edt-flight".to_owned()).spawn(move || {

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use edt::auth::identity::Identity;
 use edt::auth::secret::Secret;
 use edt::endpoint::Location;
+use edt::link::port::Port;
 use edt::options::{Fsync, SecretSource, TransferOptions};
 use edt::path::RelativePath;
 use edt::store::remote::State;
@@ -40,7 +41,8 @@ impl Served {
         std::fs::create_dir(&root).unwrap();
         let options = ServeOptions { grace: std::time::Duration::ZERO, ..ServeOptions::new(&root) };
         let identity = Identity::automatic(Some(&directory.path().join("identity.pem"))).unwrap();
-        let server = FlightServer::bind(&options, "127.0.0.1:0", &Secret::new(SECRET, "a test").unwrap(), &identity).unwrap();
+        let port = Port::open("127.0.0.1:0", "--flight").unwrap();
+        let server = FlightServer::open(&options, port, &Secret::new(SECRET, "a test").unwrap(), &identity).unwrap();
         let (address, handle) = (server.address(), server.handle());
         let thread = Some(std::thread::spawn(move || server.run().unwrap()));
         Self { directory, address, handle, thread }

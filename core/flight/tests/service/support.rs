@@ -13,6 +13,7 @@ use arrow_flight::{Action, FlightClient, FlightData, FlightDescriptor, FlightInf
 use edt::ServeOptions;
 use edt::auth::identity::Identity;
 use edt::auth::secret::Secret;
+use edt::link::port::Port;
 use edt_flight::contract::{self, Command, ReadSum};
 use edt_flight::service::{FlightHandle, FlightServer};
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -50,7 +51,8 @@ impl World {
         change(&mut options);
         let identity = tempfile::tempdir().unwrap();
         let identity = Identity::automatic(Some(&identity.path().join("identity.pem"))).unwrap();
-        let server = FlightServer::bind(&options, "127.0.0.1:0", &Secret::new(SECRET, "a test").unwrap(), &identity).unwrap();
+        let port = Port::open("127.0.0.1:0", "--flight").unwrap();
+        let server = FlightServer::open(&options, port, &Secret::new(SECRET, "a test").unwrap(), &identity).unwrap();
         assert_eq!(server.scheme(), "flight");
         let (url, handle) = (format!("http://{}", server.address()), server.handle());
         let serving = Some(std::thread::spawn(move || server.run()));
