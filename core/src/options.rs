@@ -322,7 +322,7 @@ pub struct ServeOptions {
     pub identity: Option<PathBuf>,
     /// Whether clients beyond loopback may come without encryption; default not.
     pub plain: Plain,
-    /// Sessions at once; further ones are refused with a hint; default 256.
+    /// Sessions at once, at least 1; further ones are refused with a hint; default 256.
     pub max_sessions: usize,
     /// Streams of one session; default 128.
     pub max_streams: NonZeroU16,
@@ -355,6 +355,9 @@ impl ServeOptions {
 
     /// Checks every field; the error names the first that cannot be used.
     pub fn validate(&self) -> Result<()> {
+        if self.max_sessions == 0 {
+            return Err(Error::new(ErrorKind::InvalidInput, "the sessions at once must be at least 1"));
+        }
         check_worker_rate(self.worker_rate)
     }
 }

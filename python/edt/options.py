@@ -115,7 +115,7 @@ class ServeOptions(TypedDict, total=False):
     plain: bool
     """Whether clients beyond loopback may come without encryption; default no."""
     max_sessions: int
-    """Sessions at once; further ones are refused with a hint; default 256."""
+    """Sessions at once, at least 1; further ones are refused with a hint; default 256."""
     max_streams: int
     """Streams of one session; default 128."""
     buffer: Size

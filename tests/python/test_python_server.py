@@ -58,6 +58,11 @@ def test_an_unknown_option_of_a_server_is_a_type_error(tmp_path: Path) -> None:
         edt.serve(tmp_path, no_such_option=1)  # type: ignore[call-arg]
 
 
+def test_a_server_that_would_refuse_everybody_is_a_value_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="sessions at once must be at least 1"):
+        edt.serve(tmp_path, max_sessions=0)
+
+
 @pytest.mark.parametrize("remote", [True, False])
 def test_entries_are_listed_described_and_removed(served: tuple[edt.Server, Path], tree: Path, remote: bool) -> None:
     server, root = served

@@ -36,7 +36,7 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) plain: bool,
     /// Sessions at once; further ones are refused
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = at_least_one)]
+    #[arg(long, value_name = "N", default_value_t = 256)]
     pub(crate) max_sessions: usize,
     /// Streams of one session
     #[arg(long, value_name = "N", default_value = "128")]
@@ -62,8 +62,4 @@ impl ServeArgs {
         options.worker_rate = self.worker_rate;
         options
     }
-}
-
-fn at_least_one(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "write a number from 1".to_owned())
 }
