@@ -238,6 +238,20 @@ def test_old_transfers_are_removed_by_age(edt: Edt, source: Path, scratch: Path,
     assert [kept["id"] for kept in transfers(edt)] == [4]
 
 
+def test_days_that_are_no_number_are_told_and_remove_nothing(
+    edt: Edt, source: Path, scratch: Path, database: Path
+) -> None:
+    fill(source / "a.bin", 1000, "a")
+    edt.environment["EDT_HISTORY_DAYS"] = "abc"
+    told = "`EDT_HISTORY_DAYS` is no whole number of days"
+    assert told in edt.copy(source, scratch / "copy").err
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("UPDATE transfers SET began_s = began_s - 86400 * 400")
+    pruned = edt.run("history", "prune")
+    assert "removed 0 transfers, 1 left" in ok(pruned)
+    assert told in pruned.err
+
+
 def test_without_a_transfer_there_is_nothing_to_tell(edt: Edt, database: Path) -> None:
     assert ok(edt.run("history", "path")).strip() == str(database)
     listed = edt.run("history", "list")

@@ -1,5 +1,6 @@
 //! How long past transfers are kept.
 
+use std::sync::Once;
 use std::time::Duration;
 
 use rusqlite::{Connection, params};
@@ -56,13 +57,23 @@ impl Prune {
     /// What goes by itself: transfers of more than 180 days (`EDT_HISTORY_DAYS`), and the oldest beyond 256 MiB.
     pub fn due() -> Self {
         let days = days(std::env::var("EDT_HISTORY_DAYS").ok().as_deref());
-        let older_than = Some(Duration::from_hours(24 * days));
+        let older_than = days.map(|days| Duration::from_hours(24 * days));
         Self { older_than, most_bytes: Some(MOST_BYTES), imported: false }
     }
 }
 
-fn days(variable: Option<&str>) -> u64 {
-    variable.and_then(|days| days.parse::<u32>().ok()).map_or(DAYS, |days| u64::from(days.max(1)))
+/// How many days transfers are kept, by the variable `EDT_HISTORY_DAYS`. What is no number of days removes none for its age.
+fn days(variable: Option<&str>) -> Option<u64> {
+    static SAID: Once = Once::new();
+    let text = variable.unwrap_or_default().trim();
+    if text.is_empty() {
+        return Some(DAYS);
+    }
+    let days = text.parse::<u32>().ok().map(|days| u64::from(days.max(1)));
+    if days.is_none() {
+        SAID.call_once(|| tracing::warn!("`EDT_HISTORY_DAYS` is no whole number of days: no transfer is removed for its age"));
+    }
+    days
 }
 
 impl History {
@@ -155,4 +166,19 @@ fn remove(connection: &Connection, before: f64, most: u64) -> rusqlite::Result<u
     let oldest =
         format!("DELETE FROM transfers WHERE id IN (SELECT id FROM transfers WHERE {REMOVABLE} ORDER BY began_s LIMIT ?3)");
     connection.execute(&oldest, params![before, now_s() - RUNNING_S, most]).map(|removed| removed as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_that_are_no_number_remove_nothing() {
+        for (variable, kept) in [(None, Some(180)), (Some(""), Some(180)), (Some(" 30 "), Some(30)), (Some("0"), Some(1))] {
+            assert_eq!(days(variable), kept, "{variable:?}");
+        }
+        for mistake in ["abc", "30d", "1.5", "-1"] {
+            assert_eq!(days(Some(mistake)), None, "{mistake}");
+        }
+    }
 }
