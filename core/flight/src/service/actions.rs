@@ -28,7 +28,7 @@ pub(super) fn run(root: &Arc<Root>, asked: &Action, gone: &dyn Fn() -> bool) -> 
         }
         action::LIST => {
             let ListBody { path: name, tree } = parse(body, action::LIST)?;
-            list(root, &path(&name)?, depth(tree))
+            list(root, &root.listed(&name)?, depth(tree))
         }
         action::CHECKSUM => one(checksum(root, &path(&parse::<PathBody>(body, action::CHECKSUM)?.path)?, gone)),
         _ => change(root, asked.r#type.as_str(), body),

@@ -182,11 +182,10 @@ fn ipc(schema: &Schema) -> Result<Bytes> {
 
 /// The files that `ListFlights` tells; what looks for them ends once its caller has gone.
 pub(super) fn list(root: Arc<Root>, criteria: &Criteria, gone: Gone) -> Result<Feed<FlightInfo>> {
-    let prefix = path(&criteria.prefix)?;
+    let prefix = root.listed(&criteria.prefix)?;
     let limit = criteria.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let begins = match root.local.stat(&prefix) {
-        // What ends in a slash is a directory, not the beginning of other names.
-        Err(error) if error.kind() == ErrorKind::NotFound && !criteria.prefix.ends_with('/') => prefix.parent().ok_or(error)?,
+        Err(error) if error.kind() == ErrorKind::NotFound => prefix.parent().ok_or(error)?,
         found => found.map(|_| prefix.clone())?,
     };
     let wanted = prefix.as_bytes().to_vec();

@@ -88,6 +88,17 @@ impl Root {
         Ok(files)
     }
 
+    /// Takes the path that a client wants listed: with a slash at its end it means a directory, or a link to one, and nothing else.
+    pub(super) fn listed(&self, text: &str) -> Result<RelativePath> {
+        let path = path(text)?;
+        if text.ends_with('/') && !self.is_directory(&path)? {
+            return Err(Error::new(ErrorKind::WrongType, format!("could not list `{text}`"))
+                .with_cause("it is no directory")
+                .with_hint("leave out the slash at the end"));
+        }
+        Ok(path)
+    }
+
     /// Whether a path is a directory, or a link to one.
     pub(super) fn is_directory(&self, path: &RelativePath) -> Result<bool> {
         Ok(self.read.stat(path)?.kind == EntryKind::Directory)

@@ -41,8 +41,11 @@ fn entries_are_described_and_listed() {
     assert_eq!(listed(&world, &list("d", false)), ["d/a", "d/e", "d/link"]);
     assert_eq!(listed(&world, &list("", true)), ["d", "d/a", "d/e", "d/link", "d/e/f"]);
     assert_eq!(listed(&world, &list("d/a", true)), ["d/a"]);
+    assert_eq!(listed(&world, &list("d/", false)), ["d/a", "d/e", "d/link"]);
     assert_eq!(refused(world.action::<Value>(action::STAT, &path("d/none"))).0, Code::NotFound);
     assert_eq!(refused(world.action::<Value>(action::LIST, &list("none", true))).0, Code::NotFound);
+    let (code, message) = refused(world.action::<Value>(action::LIST, &list("d/a/", true)));
+    assert!(code == Code::FailedPrecondition && message.contains("could not list `d/a/`"), "{message}");
 }
 
 #[cfg(target_os = "linux")]

@@ -167,9 +167,12 @@ fn flights_are_listed_by_prefix_and_no_more_than_asked_for() {
     assert_eq!(list(r#"{"prefix":"t"}"#), ["t.csv"]);
     assert_eq!(list(r#"{"prefix":"a/"}"#), ["a/1", "a/2"]);
     assert_eq!(list(r#"{"limit":2}"#).len(), 2);
-    let missing = Criteria { expression: r#"{"prefix":"t/"}"#.into() };
-    let missing = world.run(async { world.raw().await.list_flights(authorized(missing)).await.map(drop) });
-    assert_eq!(missing.unwrap_err().code(), Code::NotFound);
+    // What ends in a slash is a directory: neither a file nor the beginning of other names.
+    for (prefix, code) in [(r#"{"prefix":"t/"}"#, Code::NotFound), (r#"{"prefix":"t.csv/"}"#, Code::FailedPrecondition)] {
+        let criteria = Criteria { expression: prefix.into() };
+        let listed = world.run(async { world.raw().await.list_flights(authorized(criteria)).await.map(drop) });
+        assert_eq!(listed.unwrap_err().code(), code, "{prefix}");
+    }
 }
 
 #[test]
