@@ -7,6 +7,7 @@ import gc
 import gzip
 import os
 import stat
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,21 @@ def test_a_full_temporary_directory_is_named(fs: EdtFileSystem, fs_path: str, mo
         file.write(LARGE)
     file.abort()
     assert not fs.exists(f"{fs_path}/a.bin")
+
+
+def test_a_temporary_directory_that_is_not_there_is_named(
+    fs: EdtFileSystem, fs_path: str, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "b.bin").write_bytes(b"before")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    said = r"could not gather `.*/{}\.bin`: No such file.*TMPDIR.*/missing/"
+    file = fs.open(f"{fs_path}/a.bin", "wb")
+    with pytest.raises(OSError, match=said.format("a")):
+        file.write(LARGE)
+    file.abort()
+    with pytest.raises(OSError, match=said.format("b")):
+        fs.open(f"{fs_path}/b.bin", "ab")
+    assert contents(place).keys() == {"b.bin"}
 
 
 @pytest.mark.parametrize("mode", ["wb", "w"])

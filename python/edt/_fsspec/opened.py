@@ -140,7 +140,10 @@ class WriteFile(AbstractBufferedFile):
     def _temporary(self) -> Path:
         """The local file that gathers a large content."""
         if self._folder is None:
-            self._folder = tempfile.mkdtemp(prefix="edt-")
+            try:
+                self._folder = tempfile.mkdtemp(prefix="edt-")
+            except OSError as error:
+                raise self._not_gathered(error, error.filename) from error
         # Under its own name, so that reports and errors name it.
         return Path(self._folder, name(self.path))
 
@@ -168,8 +171,12 @@ class WriteFile(AbstractBufferedFile):
             self.abort()
             if not isinstance(error, OSError):
                 raise
-            what = f"could not gather `{self.path}`: {error.strerror}; TMPDIR names a directory with more room"
-            raise OSError(error.errno, what, str(temporary)) from error
+            raise self._not_gathered(error, str(temporary)) from error
+
+    def _not_gathered(self, error: OSError, place: str | None) -> OSError:
+        """What is raised where a place of this machine cannot take the content."""
+        remedy = "set TMPDIR to a directory that can be written and has room"
+        return OSError(error.errno, f"could not gather `{self.path}`: {error.strerror}; {remedy}", place)
 
     def commit(self) -> None:
         """Brings the content to the server, where it appears under its name when it is complete.
