@@ -18,6 +18,8 @@ use crate::store::remote::{self, Purpose};
 use crate::store::throttled::{Rates, ThrottledStore};
 use crate::store::{Copier, EntryKind, Store};
 
+pub(crate) use overlap::unmirrored;
+
 /// The characters that make a path a pattern.
 const PATTERN: &[u8] = b"*?[{";
 
@@ -46,7 +48,6 @@ pub(crate) enum Destination {
 
 /// Opens the sources; they must be all local or all on one server.
 pub(crate) fn sources(endpoints: &[Endpoint], options: &TransferOptions) -> Result<Sources> {
-    let symlinks = options.symlinks;
     let locations = endpoints.iter().map(Endpoint::resolve).collect::<Result<Vec<_>>>()?;
     match locations.as_slice() {
         [] => Err(Error::new(ErrorKind::InvalidInput, "a transfer needs a source")),
@@ -61,7 +62,7 @@ pub(crate) fn sources(endpoints: &[Endpoint], options: &TransferOptions) -> Resu
             Ok(Sources::Here { store, roots: vec![Root::default()], file_name: None })
         }
         [Location::Null] => Err(Error::new(ErrorKind::InvalidInput, "`null:` cannot be a source").with_hint("use zero:SIZE")),
-        [Location::Local { path, .. }] => local_source(path, symlinks),
+        [Location::Local { path, .. }] => local_source(path, options),
         [Location::Remote(remote)] => remote_sources(&[remote], options),
         [Location::Service(url)] => service_sources(&[url], options),
         many => several(many, options),
@@ -108,8 +109,10 @@ fn mixed() -> Error {
         .with_hint("copy from each place with a command of its own")
 }
 
-fn local_source(path: &Path, symlinks: Symlinks) -> Result<Sources> {
+fn local_source(path: &Path, options: &TransferOptions) -> Result<Sources> {
+    let symlinks = options.symlinks;
     if is_local_pattern(path) {
+        unmirrored(options)?;
         let path = absolute(path)?;
         let mut base = path.clone();
         while is_local_pattern(&base) {
@@ -164,7 +167,10 @@ fn service_sources(urls: &[&ServiceUrl], options: &TransferOptions) -> Result<So
                 Vec::new()
             }
             Ok(_) => name,
-            Err(error) if error.kind() == ErrorKind::NotFound && is_pattern(path.as_bytes()) => Vec::new(),
+            Err(error) if error.kind() == ErrorKind::NotFound && is_pattern(path.as_bytes()) => {
+                unmirrored(options)?;
+                Vec::new()
+            }
             Err(error) => return Err(remote::explained(url, error)),
         };
         roots.push(Root { path: path.as_bytes().to_vec(), prefix });

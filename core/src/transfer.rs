@@ -37,7 +37,7 @@ use crate::store::{EntryKind, Store, Times};
 use crate::transfer::job::{Job, JobRunner, Way};
 use crate::transfer::learned::Learned;
 use crate::transfer::runner::{Ended, Guarding, Runner, SharedOptimizer};
-use crate::transfer::settings::{Here, check_mirror, chosen, claim, haste, limit, policy, receive_options, send_options};
+use crate::transfer::settings::{Here, chosen, claim, haste, limit, policy, receive_options, send_options};
 
 pub use handle::{Canceller, TransferHandle};
 
@@ -256,7 +256,6 @@ impl Transfer {
                 (None, base, into)
             }
         };
-        check_mirror(options, &roots)?;
         let files = chosen(options, &roots, file_name.is_some())?;
         let quick = file_name.is_some() || destination.is_none();
         let extent = extent.or_else(|| self.extent(source.as_deref().filter(|_| quick)?, &roots));
@@ -295,6 +294,7 @@ impl Transfer {
     /// Whether the sources and the destination go together, and can be written to.
     fn check_places(&self, roots: &[Root]) -> Result<()> {
         open::overlap::distinct(&self.sources, roots)?;
+        open::overlap::mirrored(roots, &self.options)?;
         open::overlap::separate(&self.sources, &self.destination, &self.options)?;
         if self.options.run == RunMode::Copy {
             open::probe::writable(&self.destination)?;
@@ -389,7 +389,7 @@ fn name_roots(session: &Session, roots: &mut [Root], options: &TransferOptions) 
                 return Ok(size.map(|size| (path.name().unwrap_or_default().to_vec(), size)));
             }
             Ok(_) => root.prefix = path.name().unwrap_or_default().to_vec(),
-            Err(error) if error.kind() == ErrorKind::NotFound && open::is_pattern(&root.path) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound && open::is_pattern(&root.path) => open::unmirrored(options)?,
             Err(error) => return Err(error),
         }
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use edt::options::{RunMode, Selection};
-use edt::{Report, Transfer, TransferOptions};
+use edt::{ErrorKind, Report, Transfer, TransferOptions};
 
 fn mirror(place: &Path, change: impl FnOnce(&mut TransferOptions)) -> Report {
     let mut options = TransferOptions { selection: Selection::Mirror, ..TransferOptions::default() };
@@ -22,6 +22,24 @@ fn place() -> tempfile::TempDir {
     fs::write(place.path().join("from/x"), "one").unwrap();
     fs::write(place.path().join("to/x/sub/deep"), "deep").unwrap();
     place
+}
+
+#[test]
+fn what_a_pattern_matches_is_not_mirrored_but_a_name_with_its_characters_is() {
+    let place = place();
+    let [matched, named, to] = ["fro*", "fro[m]", "to"].map(|name| place.path().join(name).to_str().unwrap().to_owned());
+    let mirror = |from: &str| {
+        let options = TransferOptions { selection: Selection::Mirror, ..TransferOptions::default() };
+        Transfer::new(from, to.as_str()).with_options(options).run()
+    };
+    for pattern in [&matched, &named] {
+        let error = mirror(pattern).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.what().starts_with("what a pattern matches cannot be mirrored"), "{error}");
+        assert!(place.path().join("to/x/sub/deep").exists());
+    }
+    fs::create_dir(&named).unwrap();
+    assert_eq!(mirror(&named).unwrap().totals.removed, 3);
 }
 
 #[test]

@@ -70,7 +70,8 @@ class TransferOptions(ConnectOptions, total=False):
     exclude: Sequence[str]
     """Patterns of files and directories to leave out; default none. Excluding wins over including."""
     selection: Literal["all", "changed", "mirror"]
-    """`all` files are sent (default), those `changed` in size or time, or those and others are removed."""
+    """`all` files are sent (default), those `changed` in size or time, or those and others are removed
+    (`mirror`, of one source that is named)."""
     overwrite: Literal["replace", "never"]
     """What happens to a file that stands at the destination under the same name; default `replace`."""
     symlinks: Literal["keep", "follow", "skip"]

@@ -82,6 +82,17 @@ def test_names_that_are_not_utf_8_are_taken(tree: Path, tmp_path: Path) -> None:
         edt.copy(tmp_path / name, "s3://bucket/" + name)
 
 
+def test_what_a_pattern_matches_is_not_mirrored(served: tuple[edt.Server, Path], tree: Path, target: Path) -> None:
+    server, _ = served
+    edt.copy(tree, server.url)
+    target.mkdir()
+    (target / "kept").touch()
+    for source in (f"{tree}/su*", f"{server.url}su*"):
+        with pytest.raises(edt.InvalidInputError, match="what a pattern matches cannot be mirrored"):
+            edt.copy(source, target, selection="mirror")
+    assert os.listdir(target) == ["kept"]
+
+
 def test_filters_and_dry_run_reach_the_core(tree: Path, target: Path) -> None:
     report = edt.copy(tree, target, include=["*.txt", "*.bin"], exclude=["sub/"], dry_run=True)
     assert report.dry_run

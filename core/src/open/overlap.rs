@@ -28,6 +28,28 @@ pub(crate) fn distinct(sources: &[Endpoint], roots: &[Root]) -> Result<()> {
         .with_hint("copy them one after the other, each to a destination of its own"))
 }
 
+/// A mirror has one source that is named, whose content the destination gets.
+pub(crate) fn mirrored(roots: &[Root], options: &TransferOptions) -> Result<()> {
+    match roots {
+        [_] if options.is_alone(1) => Ok(()),
+        [_] => unmirrored(options),
+        _ => no_mirror("several sources", options),
+    }
+}
+
+/// An error if what a pattern matches is to be mirrored: it may be another one of several the next time.
+pub(crate) fn unmirrored(options: &TransferOptions) -> Result<()> {
+    no_mirror("what a pattern matches", options)
+}
+
+fn no_mirror(what: &str, options: &TransferOptions) -> Result<()> {
+    if options.selection != Selection::Mirror {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::InvalidInput, format!("{what} cannot be mirrored to one destination"))
+        .with_hint("mirror each source, by its name, to a directory of its own"))
+}
+
 /// An error if a local destination is a source or lies inside one, and for a mirror also if a source lies inside it. Of a source of which
 /// files were chosen only these are read: the destination may lie beside them.
 ///

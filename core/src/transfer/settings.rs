@@ -137,16 +137,6 @@ pub(super) fn chosen(options: &TransferOptions, roots: &[Root], is_file: bool) -
     }
 }
 
-/// A mirror has one source, whose content the destination gets.
-pub(super) fn check_mirror(options: &TransferOptions, roots: &[Root]) -> Result<()> {
-    if options.selection == Selection::Mirror && !options.is_alone(roots.len()) {
-        let what = if roots.len() > 1 { "several sources" } else { "what a pattern matches" };
-        return Err(Error::new(ErrorKind::InvalidInput, format!("{what} cannot be mirrored to one destination"))
-            .with_hint("mirror each source, by its name, to a directory of its own"));
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
