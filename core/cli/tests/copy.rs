@@ -149,6 +149,16 @@ fn a_quoted_pattern_is_expanded() {
 }
 
 #[test]
+fn filters_see_each_match_of_a_pattern_as_a_source_whoever_expands_it() {
+    let world = world_with_tree();
+    // What has braces alone is expanded by the core, as all patterns of other callers are.
+    for (pattern, into) in [("src/*", "one"), ("src/{a.txt,sub}", "two")] {
+        world.edt(&format!("cp --exclude /a.txt --exclude sub --exclude /empty {pattern} {into}")).expect(0);
+        assert_eq!(names(&world.path(into)), ["sub/b.bin"]);
+    }
+}
+
+#[test]
 fn a_dry_run_names_the_files_and_changes_nothing() {
     let world = world_with_tree();
     let ended = world.edt("cp --dry-run src dst").expect(0);

@@ -30,7 +30,8 @@ pub(super) type Stream<'a> = Box<dyn Iterator<Item = Found> + 'a>;
 
 /// Walks all roots, one after the other. A root that does not exist, or a pattern that nothing matches, is an error at once.
 ///
-/// Filters see paths relative to their root: to the directory itself, or to the part of a pattern that is none.
+/// Filters see paths relative to their root: to the directory itself, or to each match of a pattern, as if that were named. Of a file that
+/// is one they see its name; a directory that is one is there.
 /// Memory does not grow with the number of items.
 pub fn walk<'a>(store: &'a dyn Store, roots: &[Root], filter: &Filter) -> Result<impl Iterator<Item = Found> + use<'a>> {
     let places = roots.iter().map(|root| find(store, root, filter)).collect::<Result<Vec<_>>>()?;
@@ -41,8 +42,8 @@ pub fn walk<'a>(store: &'a dyn Store, roots: &[Root], filter: &Filter) -> Result
             walk_tree(store, entry, &root, &prefix, &filter)
         }
         Place::Entry { entry, prefix } => {
-            let name = entry.path.name().and_then(|name| RelativePath::from_bytes(name).ok()).unwrap_or_default();
-            Box::new(filter.includes_file(&name).then(|| checked(store, entry, prefix)).into_iter())
+            let wanted = Seen { filter: filter.clone(), pattern: None }.wants(&entry, &RelativePath::root());
+            Box::new(wanted.then(|| checked(store, entry, prefix)).into_iter())
         }
         Place::Matches(stream) => stream,
     }))
@@ -84,7 +85,41 @@ pub(super) fn walk_tree<'a>(
     let directory = entry.path.clone();
     let behind = std::iter::once_with(move || store.trouble(&directory)).flatten().map(Err);
     let itself = std::iter::once(Ok(Item { entry, destination }));
-    Box::new(itself.chain(place_all(store, listing.chain(behind), root.clone(), prefix.clone(), filter.clone())))
+    let seen = Seen { filter: filter.clone(), pattern: None };
+    Box::new(itself.chain(place_all(store, listing.chain(behind), root.clone(), prefix.clone(), seen)))
+}
+
+/// A filter, with the pattern by whose matches it sees paths; `None`: by the root.
+struct Seen {
+    filter: Filter,
+    pattern: Option<Arc<Pattern>>,
+}
+
+impl Seen {
+    /// A path as the filter sees it; the root for what is above all that it sees.
+    fn path(&self, below: &RelativePath) -> RelativePath {
+        self.pattern.as_ref().map_or_else(|| below.clone(), |pattern| pattern.below_match(below).unwrap_or_default())
+    }
+
+    /// Whether an entry is copied.
+    fn wants(&self, entry: &Entry, below: &RelativePath) -> bool {
+        let path = self.path(below);
+        let itself = path.is_root();
+        match entry.kind {
+            EntryKind::Directory => itself || self.filter.includes_directory(&path),
+            _ if itself => {
+                let name = entry.path.name().and_then(|name| RelativePath::from_bytes(name).ok()).unwrap_or_default();
+                self.filter.includes_file(&name)
+            }
+            _ => self.filter.includes_file(&path),
+        }
+    }
+
+    /// Whether it is told that what is at a path cannot be read.
+    fn tells(&self, below: &RelativePath) -> bool {
+        let path = self.path(below);
+        path.is_root() || self.filter.includes_file(&path) && !self.filter.prunes(&path)
+    }
 }
 
 /// Gives what a listing yields its destination, as far as the filter wants it, and tells what the listing cannot.
@@ -93,7 +128,7 @@ fn place_all<'a>(
     listing: impl Iterator<Item = Result<Entry>> + 'a,
     root: RelativePath,
     prefix: RelativePath,
-    filter: Filter,
+    seen: Seen,
 ) -> impl Iterator<Item = Found> + 'a {
     let told = listing.flat_map(move |found| {
         let trouble = match &found {
@@ -107,16 +142,11 @@ fn place_all<'a>(
             Ok(entry) => entry,
             Err(error) => {
                 let below = error.path().and_then(|path| path.strip_prefix(&root)).unwrap_or_default();
-                let wanted = below.is_root() || filter.includes_file(&below) && !filter.prunes(&below);
-                return wanted.then(|| Err((prefix.join(&below), error)));
+                return seen.tells(&below).then(|| Err((prefix.join(&below), error)));
             }
         };
         let below = entry.path.strip_prefix(&root).unwrap_or_default();
-        let wanted = match entry.kind {
-            EntryKind::Directory => filter.includes_directory(&below),
-            _ => filter.includes_file(&below),
-        };
-        wanted.then(|| checked(store, entry, prefix.join(&below)))
+        seen.wants(&entry, &below).then(|| checked(store, entry, prefix.join(&below)))
     })
 }
 
@@ -165,19 +195,18 @@ impl Pattern {
         Ok(Self { text, base, levels: levels.unwrap_or_default(), whole, matched: AtomicBool::new(false) })
     }
 
-    /// Whether an entry, or a directory above it, is what the pattern asks for.
-    fn takes(&self, below: &RelativePath) -> bool {
-        let taken = if self.levels.is_empty() {
-            let bytes = below.as_bytes();
-            let ends = (0..=bytes.len()).filter(|end| *end == bytes.len() || bytes[*end] == b'/');
-            ends.into_iter().any(|end| matches(&self.whole, &bytes[..end]))
+    /// The path of an entry below the match that it is or lies in; `None` if the pattern takes neither it nor a directory above it.
+    fn below_match(&self, below: &RelativePath) -> Option<RelativePath> {
+        let bytes = below.as_bytes();
+        let mut ends = (1..=bytes.len()).filter(|end| *end == bytes.len() || bytes[*end] == b'/');
+        let end = if self.levels.is_empty() {
+            ends.find(|end| matches(&self.whole, &bytes[..*end]))
         } else {
-            below.components().count() >= self.levels.len() && self.may_hold(below)
+            ends.nth(self.levels.len() - 1).filter(|_| self.may_hold(below))
         };
-        if taken {
-            self.matched.store(true, Ordering::Relaxed);
-        }
-        taken
+        let rest = bytes.get(end? + 1..).unwrap_or_default();
+        self.matched.store(true, Ordering::Relaxed);
+        RelativePath::from_bytes(rest).ok()
     }
 
     /// Whether a directory is taken or something below it can be.
@@ -214,21 +243,24 @@ fn walk_matches<'a>(store: &'a dyn Store, pattern: &Arc<Pattern>, prefix: Relati
         return Err(failed.into_iter().find_map(Result::err).unwrap_or_else(|| pattern.nothing()));
     }
     let listing = failed.into_iter().chain(first).chain(listing);
-    Ok(Box::new(place_all(store, listing, pattern.base.clone(), prefix, filter.clone())))
+    let seen = Seen { filter: filter.clone(), pattern: Some(Arc::clone(pattern)) };
+    Ok(Box::new(place_all(store, listing, pattern.base.clone(), prefix, seen)))
 }
 
 fn taken<'a>(store: &'a dyn Store, pattern: &Arc<Pattern>, filter: &Filter) -> Result<Listing<'a>> {
     let (asked, pruning) = (filter.clone(), Arc::clone(pattern));
     let prune: Prune = Arc::new(move |path| {
         let Some(below) = path.strip_prefix(&pruning.base) else { return false };
-        // Asked first, so that a match that the filter leaves out still counts as one.
-        let wanted = pruning.takes(&below) || pruning.may_hold(&below);
-        !wanted || asked.prunes(&below)
+        match pruning.below_match(&below) {
+            Some(path) => !path.is_root() && asked.prunes(&path),
+            None => !pruning.may_hold(&below),
+        }
     });
     let listing = store.list(&pattern.base, Depth::Tree, prune)?;
     let pattern = Arc::clone(pattern);
     Ok(Box::new(listing.filter(move |found| {
-        found.as_ref().map_or(true, |entry| entry.path.strip_prefix(&pattern.base).is_some_and(|below| pattern.takes(&below)))
+        let Ok(entry) = found else { return true };
+        entry.path.strip_prefix(&pattern.base).is_some_and(|below| pattern.below_match(&below).is_some())
     })))
 }
 
@@ -291,8 +323,18 @@ mod tests {
     #[test]
     fn filters_see_paths_relative_to_the_root() {
         assert_eq!(walked(&[root("data", "")], &["sub/deep", "*.bin"]), ["", "a.txt", "empty", "sub", "sub/c.txt"]);
-        assert_eq!(walked(&[root("data/*", "")], &["sub"]), ["a.txt", "b.bin", "empty"]);
-        assert!(walked(&[root("data/s*", "")], &["sub"]).is_empty());
+    }
+
+    #[test]
+    fn filters_see_each_match_of_a_pattern_as_a_source_that_is_named() {
+        let all = ["a.txt", "b.bin", "empty", "sub", "sub/c.txt", "sub/deep", "sub/deep/d.txt"];
+        assert_eq!(walked(&[root("data/*", "")], &["sub", "sub/deep", "/sub/c.txt"]), all);
+        assert_eq!(walked(&[root("data/*", "")], &["a.*", "/b.bin", "/deep"]), ["empty", "sub", "sub/c.txt"]);
+        assert_eq!(walked(&[root("{data,no}/s*", "")], &["*.txt"]), ["data/sub", "data/sub/deep"]);
+        assert_eq!(walked(&[root("data/**/d*", "")], &["deep", "deep/d.txt"]), ["sub/deep", "sub/deep/d.txt"]);
+        assert_eq!(walked(&[root("data/**/d*", "")], &["/d.txt"]), ["sub/deep"]);
+        // A match that is left out is one all the same.
+        assert!(walked(&[root("data/*.bin", "")], &["*.bin"]).is_empty());
     }
 
     #[test]
