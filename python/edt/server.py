@@ -82,7 +82,8 @@ def serve(root: Path, *, listen: str = "127.0.0.1:0", **options: Unpack[ServeOpt
         **options: See `edt.ServeOptions`.
 
     Raises:
-        NotFoundError, PermissionDeniedError, InvalidInputError: the root, the secret or the address cannot be used.
+        NotFoundError, PermissionDeniedError, InvalidInputError: the root, the secret or an option cannot be used.
+        UnreachableError: the address is in use, or not one of this machine.
     """
     flight = options.pop("flight", None)
     return Server(_edt.Server(root, {"listen": listen, **options}, flight))
