@@ -17,32 +17,26 @@ pub(crate) fn list(args: &ListArgs) -> anyhow::Result<Exit> {
     let told = |error| unexpanded(error, &args.url);
     let files = Files::open(&endpoint(&args.url)?, &args.connect.options()).map_err(told)?;
     let mut out = BufWriter::new(Stdout);
+    let mut exit = Exit::Complete;
     // The first answer tells whether the directory is there at all, and its server has room for one more caller.
     let mut entries = files.list(&RelativePath::root(), depth(args.recursive)).map_err(told)?.peekable();
     let whole = |error: &edt::Error| Exit::of_kind(error.kind()) == Exit::Unreachable;
     if let Some(Err(error)) = entries.next_if(|first| first.as_ref().is_err_and(whole)) {
         return Err(told(error).into());
     }
-    let exit = tell(&mut out, args, entries)?;
-    out.flush()?;
-    Ok(exit)
-}
-
-/// Writes a line for each entry, and says what could not be listed.
-fn tell(out: &mut impl Write, args: &ListArgs, entries: impl Iterator<Item = edt::Result<Entry>>) -> anyhow::Result<Exit> {
-    let mut failed = Vec::new();
     for entry in entries {
         match entry {
             Ok(entry) if args.json => writeln!(out, "{}", as_json(&entry))?,
-            Ok(entry) if args.long => line(out, &args.url, &long(&entry), &entry)?,
-            Ok(entry) => line(out, &args.url, "", &entry)?,
+            Ok(entry) if args.long => line(&mut out, &args.url, &long(&entry), &entry)?,
+            Ok(entry) => line(&mut out, &args.url, "", &entry)?,
             Err(error) => {
-                failed.push(error.kind().name());
                 complain(&error.into());
+                exit = Exit::Incomplete;
             }
         }
     }
-    Ok(if failed.is_empty() { Exit::Complete } else { Exit::of_failures(failed, false) })
+    out.flush()?;
+    Ok(exit)
 }
 
 pub(crate) fn stat(args: &StatArgs) -> anyhow::Result<Exit> {
@@ -177,10 +171,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
 
 #[cfg(test)]
 mod tests {
-    use edt::ErrorKind;
-
     use super::*;
-    use crate::args::ConnectArgs;
 
     fn entry(kind: EntryKind) -> Entry {
         Entry {
@@ -220,22 +211,6 @@ mod tests {
         let link = entry(EntryKind::Symlink(b"t".as_slice().into()));
         assert!(written(&long(&link), &link).ends_with(" a/b -> t\n"));
         assert_eq!(as_json(&link)["target"], "t");
-    }
-
-    #[test]
-    fn a_listing_that_loses_its_connection_is_not_one_of_which_items_failed() {
-        let (connect, url) = (ConnectArgs::default(), "edt://h/".to_owned());
-        let args = ListArgs { recursive: true, long: false, json: false, connect, url };
-        let exit = |kinds: &[ErrorKind]| {
-            let failed = kinds.iter().map(|kind| Err(edt::Error::new(*kind, "x")));
-            let mut out = Vec::new();
-            let exit = tell(&mut out, &args, std::iter::once(Ok(entry(EntryKind::File))).chain(failed)).unwrap();
-            assert_eq!(String::from_utf8(out).unwrap(), "a/b\n");
-            exit
-        };
-        assert_eq!(exit(&[]), Exit::Complete);
-        assert_eq!(exit(&[ErrorKind::ConnectionLost]), Exit::Unreachable);
-        assert_eq!(exit(&[ErrorKind::PermissionDenied, ErrorKind::ConnectionLost]), Exit::Incomplete);
     }
 
     #[test]
