@@ -53,7 +53,7 @@ struct Shared {
 }
 
 impl Server {
-    /// Opens the root, the port, the secret and the identity: in this order, for a secret that is made for a server which cannot listen would be
+    /// Opens the root, the port, the identity and the secret. The secret comes last: one that is made for a server which ends here would be
     /// shown to nobody.
     pub fn bind(options: ServeOptions) -> Result<Self> {
         options.validate()?;
@@ -63,11 +63,11 @@ impl Server {
         let readable = open::throttled(followed, options.worker_rate);
         let paced = open::throttled(Arc::clone(&store) as Arc<dyn Store>, options.worker_rate);
         let Port { listener, address } = Port::open(&options.listen, "--listen")?;
-        let (secret, origin) = secret::find_or_generate(&options.secret)?;
         let identity = match &options.certificate {
             Some((certificate, key)) => Identity::from_files(certificate, key)?,
             None => Identity::automatic(options.identity.as_deref())?,
         };
+        let (secret, origin) = secret::find_or_generate(&options.secret)?;
         let limits = Limits {
             max_streams: options.max_streams.get(),
             buffer: options.buffer,

@@ -173,20 +173,25 @@ fn an_address_that_cannot_be_used_is_unreachable_and_a_file_cannot_be_served() {
 }
 
 #[test]
-fn a_server_that_cannot_listen_makes_no_secret() {
+fn a_server_that_cannot_start_makes_no_secret() {
     let world = world_with_tree();
     let server = world.serve("root");
     let address = server.url.trim_start_matches("edt://");
-    let mut places = vec![format!("--listen {address}"), "--listen no..host:0".to_owned()];
+    let elsewhere = "hint: choose another address or port";
+    let mut wrong = vec![
+        (format!("--listen {address}"), 4, elsewhere),
+        ("--listen no..host:0".to_owned(), 4, elsewhere),
+        ("--listen 127.0.0.1:0 --tls-cert nope --tls-key nope".to_owned(), 2, "`nope`"),
+    ];
     if cfg!(feature = "flight") {
-        places.push(format!("--listen 127.0.0.1:0 --flight {address}"));
+        wrong.push((format!("--listen 127.0.0.1:0 --flight {address}"), 4, elsewhere));
     }
-    for place in places {
-        let arguments = format!("serve {place} root");
+    for (options, code, told) in wrong {
+        let arguments = format!("serve {options} root");
         let arguments: Vec<&str> = arguments.split_whitespace().collect();
         let output = world.command(&arguments).env_remove("EDT_TOKEN").output().unwrap();
-        let err = support::Ended::from(output).expect(4).err;
-        assert!(err.contains("hint: choose another address or port"), "{err}");
+        let err = support::Ended::from(output).expect(code).err;
+        assert!(err.contains(told), "{err}");
         let kept = names(&world.path(".configuration"));
         assert!(!kept.is_empty() && !kept.iter().any(|name| name.ends_with("token")), "{kept:?}");
     }

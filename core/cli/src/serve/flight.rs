@@ -19,7 +19,7 @@ pub struct Flight {
 }
 
 impl Flight {
-    /// Opens the port `listen`; to be done before the server makes a secret, which nobody would be shown if it ended here.
+    /// Opens the port `listen`; to be called before the server is bound, whose new secret nobody would be shown if it ended here.
     pub fn open(listen: &str) -> edt::Result<Port> {
         Port::open(listen, "--flight")
     }
