@@ -56,7 +56,7 @@ pub struct Pruned {
 impl Prune {
     /// What goes by itself: transfers of more than 180 days (`EDT_HISTORY_DAYS`), and the oldest beyond 256 MiB.
     pub fn due() -> Self {
-        let days = days(std::env::var("EDT_HISTORY_DAYS").ok().as_deref());
+        let days = days(std::env::var_os("EDT_HISTORY_DAYS").map(|days| days.to_string_lossy().into_owned()).as_deref());
         let older_than = days.map(|days| Duration::from_hours(24 * days));
         Self { older_than, most_bytes: Some(MOST_BYTES), imported: false }
     }
@@ -71,7 +71,7 @@ fn days(variable: Option<&str>) -> Option<u64> {
     }
     let days = text.parse::<u32>().ok().map(|days| u64::from(days.max(1)));
     if days.is_none() {
-        SAID.call_once(|| tracing::warn!("`EDT_HISTORY_DAYS` is no whole number of days: no transfer is removed for its age"));
+        SAID.call_once(|| tracing::warn!("`EDT_HISTORY_DAYS` is no whole number of days: nothing goes by itself for its age"));
     }
     days
 }
@@ -174,10 +174,10 @@ mod tests {
 
     #[test]
     fn days_that_are_no_number_remove_nothing() {
-        for (variable, kept) in [(None, Some(180)), (Some(""), Some(180)), (Some(" 30 "), Some(30)), (Some("0"), Some(1))] {
-            assert_eq!(days(variable), kept, "{variable:?}");
+        for (variable, kept) in [(None, 180), (Some(""), 180), (Some(" 30 "), 30), (Some("0"), 1)] {
+            assert_eq!(days(variable), Some(kept), "{variable:?}");
         }
-        for mistake in ["abc", "30d", "1.5", "-1"] {
+        for mistake in ["abc", "30d", "1.5", "-1", "\u{fffd}"] {
             assert_eq!(days(Some(mistake)), None, "{mistake}");
         }
     }
