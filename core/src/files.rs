@@ -35,7 +35,7 @@ use crew::Crew;
 use pool::Pool;
 use remote::RemoteReader;
 
-pub(crate) use ask::{linked_size, stat};
+pub(crate) use ask::{linked_size, list, stat};
 pub use reader::FileReader;
 
 /// The most bytes of a file that [`Files::write`] takes.

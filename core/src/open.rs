@@ -11,14 +11,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::link::client::Target;
 use crate::options::{Symlinks, TransferOptions};
 use crate::path::{RelativePath, name_bytes};
+use crate::plan::Filter;
+use crate::plan::walk::walk;
 use crate::protocol::message::Root;
 use crate::store::local::LocalStore;
 use crate::store::null::{NullStore, ZeroStore};
 use crate::store::remote::{self, Purpose};
 use crate::store::throttled::{Rates, ThrottledStore};
 use crate::store::{Copier, EntryKind, Store};
-
-pub(crate) use overlap::unmirrored;
 
 /// The characters that make a path a pattern.
 const PATTERN: &[u8] = b"*?[{";
@@ -112,15 +112,16 @@ fn mixed() -> Error {
 fn local_source(path: &Path, options: &TransferOptions) -> Result<Sources> {
     let symlinks = options.symlinks;
     if is_local_pattern(path) {
-        unmirrored(options)?;
         let path = absolute(path)?;
         let mut base = path.clone();
         while is_local_pattern(&base) {
             base.pop();
         }
         let pattern = relative(path.strip_prefix(&base).unwrap_or(&path))?;
-        let roots = vec![Root { path: pattern.as_bytes().to_vec(), prefix: Vec::new() }];
-        return Ok(Sources::Here { store: Arc::new(LocalStore::open(&base, symlinks)), roots, file_name: None });
+        let root = Root { path: pattern.as_bytes().to_vec(), prefix: Vec::new() };
+        let store = Arc::new(LocalStore::open(&base, symlinks));
+        overlap::unmirrored(options, || found(&*store, &root))?;
+        return Ok(Sources::Here { store, roots: vec![root], file_name: None });
     }
     let described =
         std::fs::metadata(path).map_err(|cause| Error::io(format!("could not open the source `{}`", path.display()), &cause))?;
@@ -161,21 +162,23 @@ fn service_sources(urls: &[&ServiceUrl], options: &TransferOptions) -> Result<So
     for url in urls {
         let path = remote::base(url)?;
         let name = path.name().unwrap_or_default().to_vec();
-        let prefix = match store.stat(&path) {
-            Ok(entry) if alone => {
-                file_name = (entry.kind != EntryKind::Directory).then_some(name);
-                Vec::new()
-            }
-            Ok(_) => name,
+        let mut root = Root { path: path.as_bytes().to_vec(), prefix: Vec::new() };
+        match store.stat(&path) {
+            Ok(entry) if alone => file_name = (entry.kind != EntryKind::Directory).then_some(name),
+            Ok(_) => root.prefix = name,
             Err(error) if error.kind() == ErrorKind::NotFound && is_pattern(path.as_bytes()) => {
-                unmirrored(options)?;
-                Vec::new()
+                overlap::unmirrored(options, || found(&*store, &root))?;
             }
             Err(error) => return Err(remote::explained(url, error)),
-        };
-        roots.push(Root { path: path.as_bytes().to_vec(), prefix });
+        }
+        roots.push(root);
     }
     Ok(Sources::Here { store, roots, file_name })
+}
+
+/// An error if what a root names is not in a store, or nothing there matches it.
+fn found(store: &dyn Store, root: &Root) -> Result<()> {
+    walk(store, std::slice::from_ref(root), &Filter::new(&[], &[])?).map(drop)
 }
 
 fn remote_sources(remotes: &[&Remote], options: &TransferOptions) -> Result<Sources> {

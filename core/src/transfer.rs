@@ -6,6 +6,7 @@ pub mod job;
 mod learned;
 mod runner;
 mod settings;
+mod sources;
 mod verdict;
 
 use std::sync::Arc;
@@ -17,14 +18,12 @@ use crate::control::{Outcome, Settings, SystemClock, Waited};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventSender;
-use crate::files;
 use crate::history::{Beginning, Recording};
 use crate::link::client::{self, Opening, Session, Target};
 use crate::link::socket::{by_bbr, check_congestion};
 use crate::open::{self, Destination, Sources};
 use crate::optimizer::{Extent, FirstStreams, Optimizer, Pace, PerStage, Policy, PolicyName};
 use crate::options::{RunMode, TransferOptions};
-use crate::path::RelativePath;
 use crate::pipeline::account::Account;
 use crate::pipeline::manifest::Manifest;
 use crate::pipeline::stop::Stop;
@@ -33,11 +32,12 @@ use crate::protocol::TransferId;
 use crate::protocol::message::{Key, MadeUp, ReceiveOptions, Root, SendOptions};
 use crate::report::Report;
 use crate::session::{Steering, Work};
-use crate::store::{EntryKind, Store, Times};
+use crate::store::{Store, Times};
 use crate::transfer::job::{Job, JobRunner, Way};
 use crate::transfer::learned::Learned;
 use crate::transfer::runner::{Ended, Guarding, Runner, SharedOptimizer};
 use crate::transfer::settings::{Here, chosen, claim, haste, limit, policy, receive_options, send_options};
+use crate::transfer::sources::name_roots;
 
 pub use handle::{Canceller, TransferHandle};
 
@@ -371,29 +371,6 @@ fn machine() -> String {
     return rustix::system::uname().nodename().to_string_lossy().into_owned();
     #[cfg(not(unix))]
     return std::env::var("COMPUTERNAME").unwrap_or_default();
-}
-
-/// Asks the server for what only it knows of its sources, and answers with name and size of a single file: a name with the characters of
-/// a pattern that exists literally stands for itself.
-fn name_roots(session: &Session, roots: &mut [Root], options: &TransferOptions) -> Result<Option<(Vec<u8>, u64)>> {
-    let alone = options.is_alone(roots.len());
-    for root in roots.iter_mut().filter(|root| root.prefix.is_empty()) {
-        let path = RelativePath::from_bytes(&root.path)?;
-        match files::stat(&session.control, &path) {
-            Ok(entry) if alone => {
-                let size = match entry.kind {
-                    EntryKind::Directory => None,
-                    EntryKind::Symlink(_) => files::linked_size(&session.control, &path)?,
-                    EntryKind::File | EntryKind::Other => Some(entry.size),
-                };
-                return Ok(size.map(|size| (path.name().unwrap_or_default().to_vec(), size)));
-            }
-            Ok(_) => root.prefix = path.name().unwrap_or_default().to_vec(),
-            Err(error) if error.kind() == ErrorKind::NotFound && open::is_pattern(&root.path) => open::unmirrored(options)?,
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(None)
 }
 
 #[cfg(test)]

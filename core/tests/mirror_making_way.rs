@@ -1,11 +1,15 @@
-//! What a mirror removes so that an item of another kind can stand there.
+//! What is mirrored, and what a mirror removes so that an item of another kind can stand there.
 #![expect(clippy::unwrap_used, reason = "a test")]
+
+mod files_support;
+mod link_support;
 
 use std::fs;
 use std::path::Path;
 
 use edt::options::{RunMode, Selection};
 use edt::{ErrorKind, Report, Transfer, TransferOptions};
+use files_support::{World, options};
 
 fn mirror(place: &Path, change: impl FnOnce(&mut TransferOptions)) -> Report {
     let mut options = TransferOptions { selection: Selection::Mirror, ..TransferOptions::default() };
@@ -27,7 +31,8 @@ fn place() -> tempfile::TempDir {
 #[test]
 fn what_a_pattern_matches_is_not_mirrored_but_a_name_with_its_characters_is() {
     let place = place();
-    let [matched, named, to] = ["fro*", "fro[m]", "to"].map(|name| place.path().join(name).to_str().unwrap().to_owned());
+    let at = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
+    let [matched, named, nothing, to] = ["fro*", "fro[m]", "none*", "to"].map(at);
     let mirror = |from: &str| {
         let options = TransferOptions { selection: Selection::Mirror, ..TransferOptions::default() };
         Transfer::new(from, to.as_str()).with_options(options).run()
@@ -38,8 +43,34 @@ fn what_a_pattern_matches_is_not_mirrored_but_a_name_with_its_characters_is() {
         assert!(error.what().starts_with("what a pattern matches cannot be mirrored"), "{error}");
         assert!(place.path().join("to/x/sub/deep").exists());
     }
+    assert_eq!(mirror(&nothing).unwrap_err().kind(), ErrorKind::NotFound);
     fs::create_dir(&named).unwrap();
     assert_eq!(mirror(&named).unwrap().totals.removed, 3);
+}
+
+#[test]
+fn what_a_pattern_matches_at_a_server_is_not_mirrored_either() {
+    let world = World::new();
+    for name in ["runs/b[1]", "runs/b1"] {
+        fs::create_dir_all(world.path(name)).unwrap();
+        fs::write(world.path(name).join("x"), "x").unwrap();
+    }
+    let to = world.place.path().join("to");
+    fs::create_dir(&to).unwrap();
+    fs::write(to.join("kept"), "kept").unwrap();
+    let mirror = |from: &str| {
+        let source = format!("edt://127.0.0.1:{}/{from}", world.port);
+        let options = TransferOptions { selection: Selection::Mirror, ..options() };
+        Transfer::new(source, to.to_str().unwrap()).with_options(options).run()
+    };
+    for pattern in ["runs/*", "*/b?", "ru*"] {
+        assert_eq!(mirror(pattern).unwrap_err().kind(), ErrorKind::InvalidInput, "{pattern}");
+    }
+    for nothing in ["runs/x*", "*/x", "none/*", "**/none"] {
+        assert_eq!(mirror(nothing).unwrap_err().kind(), ErrorKind::NotFound, "{nothing}");
+    }
+    assert!(to.join("kept").exists());
+    assert_eq!(mirror("runs/b[1]").unwrap().totals.removed, 1);
 }
 
 #[test]

@@ -90,6 +90,9 @@ def test_what_a_pattern_matches_is_not_mirrored(served: tuple[edt.Server, Path],
     for source in (f"{tree}/su*", f"{server.url}su*"):
         with pytest.raises(edt.InvalidInputError, match="what a pattern matches cannot be mirrored"):
             edt.copy(source, target, selection="mirror")
+    for source in (f"{tree}/no*", f"{server.url}no*"):
+        with pytest.raises(edt.NotFoundError):
+            edt.copy(source, target, selection="mirror")
     assert os.listdir(target) == ["kept"]
 
 

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::link::Control;
 use crate::path::RelativePath;
 use crate::protocol::message::{Answer, Message, Request, WireEntry};
-use crate::store::{Entry, EntryKind};
+use crate::store::{Depth, Entry, EntryKind};
 
 /// How long a server may take for one part of an answer: where its workers keep to a low rate, to digest or copy a large file takes days.
 /// A server that is lost is noticed by its silence, long before.
@@ -31,6 +31,26 @@ pub(crate) fn linked_size(control: &Control, path: &RelativePath) -> Result<Opti
         Err(error) if error.kind() == ErrorKind::WrongType => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Lists a place on a session on which nothing else is asked any more, for the rest of the answer may still be to come.
+pub(crate) fn list<'a>(
+    control: &'a Control,
+    path: &RelativePath,
+    depth: Depth,
+) -> Result<impl Iterator<Item = Result<Entry>> + use<'a>> {
+    let request = Request::List { path: path.as_bytes().to_vec(), tree: depth == Depth::Tree };
+    control.sender.send(&Message::Request(request))?;
+    let mut ended = false;
+    let parts = std::iter::from_fn(move || {
+        if ended {
+            return None;
+        }
+        let part = answer(control).and_then(listed);
+        ended = part.as_ref().map_or(true, |(_, last)| *last);
+        Some(part.map_or_else(|error| vec![Err(error)], |(entries, _)| entries))
+    });
+    Ok(parts.flatten())
 }
 
 /// Asks for what is answered in one part.
@@ -57,6 +77,17 @@ pub(super) fn answer(control: &Control) -> Result<Answer> {
             .sender
             .failure()
             .unwrap_or_else(|| Error::new(ErrorKind::ConnectionLost, "the server closed the connection without an answer"))),
+    }
+}
+
+/// What one part of a listing tells, and whether it is the last one.
+fn listed(answer: Answer) -> Result<(Vec<Result<Entry>>, bool)> {
+    match answer {
+        Answer::Entries { entries, failed, last } => {
+            let failed = failed.into_iter().map(|item| Err(Error::from(item.failed)));
+            Ok((entries.into_iter().map(Entry::try_from).chain(failed).collect(), last))
+        }
+        other => Err(unfit(&other)),
     }
 }
 
@@ -95,10 +126,9 @@ impl RemoteListing {
     /// Takes the next part, if there is one.
     fn receive(&mut self) -> Result<()> {
         let Some(mut lease) = self.lease.take() else { return Ok(()) };
-        match answer(lease.control()) {
-            Ok(Answer::Entries { entries, failed, last }) => {
-                self.waiting.extend(entries.into_iter().map(Entry::try_from));
-                self.waiting.extend(failed.into_iter().map(|item| Err(item.failed.into())));
+        match answer(lease.control()).and_then(listed) {
+            Ok((entries, last)) => {
+                self.waiting.extend(entries);
                 if last {
                     lease.settle(None);
                 } else {
@@ -107,7 +137,6 @@ impl RemoteListing {
                 }
                 Ok(())
             }
-            Ok(other) => Err(unfit(&other)),
             Err(error) => {
                 lease.settle(Some(&error));
                 Err(error)

@@ -15,6 +15,7 @@ use crate::protocol::message::Root;
 
 const INSIDE: &str = "the destination lies inside the source";
 const CHOSEN: &str = "some of what was chosen lies where the copy would be written";
+const MATCHED: &str = "what a pattern matches";
 const MIRRORED: &str = "the source lies inside the destination, from which a mirror would remove it";
 
 /// An error that names both if two sources would have the same name below the destination. `roots` are those of `sources`, in order.
@@ -28,26 +29,27 @@ pub(crate) fn distinct(sources: &[Endpoint], roots: &[Root]) -> Result<()> {
         .with_hint("copy them one after the other, each to a destination of its own"))
 }
 
-/// A mirror has one source that is named, whose content the destination gets.
+/// An error if what is to be mirrored is not one source that is named, whose content the destination gets.
 pub(crate) fn mirrored(roots: &[Root], options: &TransferOptions) -> Result<()> {
-    match roots {
-        [_] if options.is_alone(1) => Ok(()),
-        [_] => unmirrored(options),
-        _ => no_mirror("several sources", options),
+    if options.selection != Selection::Mirror || options.is_alone(roots.len()) {
+        return Ok(());
     }
+    Err(no_mirror(if roots.len() > 1 { "several sources" } else { MATCHED }))
 }
 
-/// An error if what a pattern matches is to be mirrored: it may be another one of several the next time.
-pub(crate) fn unmirrored(options: &TransferOptions) -> Result<()> {
-    no_mirror("what a pattern matches", options)
-}
-
-fn no_mirror(what: &str, options: &TransferOptions) -> Result<()> {
+/// An error if what a pattern matches is to be mirrored: it may be another one of several the next time. That nothing matches, which `find`
+/// tells, comes first.
+pub(crate) fn unmirrored(options: &TransferOptions, find: impl FnOnce() -> Result<()>) -> Result<()> {
     if options.selection != Selection::Mirror {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::InvalidInput, format!("{what} cannot be mirrored to one destination"))
-        .with_hint("mirror each source, by its name, to a directory of its own"))
+    find()?;
+    Err(no_mirror(MATCHED))
+}
+
+fn no_mirror(what: &str) -> Error {
+    Error::new(ErrorKind::InvalidInput, format!("{what} cannot be mirrored to one destination"))
+        .with_hint("mirror each source, by its name, to a directory of its own")
 }
 
 /// An error if a local destination is a source or lies inside one, and for a mirror also if a source lies inside it. Of a source of which

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use crate::optimizer::Extent;
 use crate::plan::Filter;
-use crate::plan::walk::{is_pattern, walk};
+use crate::plan::pattern::is_pattern;
+use crate::plan::walk::walk;
 use crate::protocol::message::Root;
 use crate::store::{EntryKind, Store};
 

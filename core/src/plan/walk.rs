@@ -1,18 +1,13 @@
 //! Walks the sources of a transfer as one stream of items, each with its name below the destination.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use globset::{Candidate, GlobBuilder, GlobMatcher};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::RelativePath;
 use crate::plan::Filter;
+use crate::plan::pattern::{Pattern, is_pattern};
 use crate::protocol::message::Root;
 use crate::store::{Depth, Entry, EntryKind, Listing, Prune, Store};
-
-/// The characters that make a path a pattern.
-const PATTERN: &[u8] = b"*?[{";
 
 /// One item to send.
 #[derive(Debug)]
@@ -30,8 +25,8 @@ pub(super) type Stream<'a> = Box<dyn Iterator<Item = Found> + 'a>;
 
 /// Walks all roots, one after the other. A root that does not exist, or a pattern that nothing matches, is an error at once.
 ///
-/// Filters see paths relative to their root: to the directory itself, or to each match of a pattern, as if that were named. Of a file that
-/// is one they see its name; a directory that is one is there.
+/// Filters see paths below their root: below the directory that is named, or below each match of a pattern as if that were named. They see
+/// the name of a file that is itself a root or a match; a directory that is one is never left out.
 /// Memory does not grow with the number of items.
 pub fn walk<'a>(store: &'a dyn Store, roots: &[Root], filter: &Filter) -> Result<impl Iterator<Item = Found> + use<'a>> {
     let places = roots.iter().map(|root| find(store, root, filter)).collect::<Result<Vec<_>>>()?;
@@ -89,14 +84,14 @@ pub(super) fn walk_tree<'a>(
     Box::new(itself.chain(place_all(store, listing.chain(behind), root.clone(), prefix.clone(), seen)))
 }
 
-/// A filter, with the pattern by whose matches it sees paths; `None`: by the root.
+/// A filter, and the pattern below whose matches it sees paths; `None`: below the root.
 struct Seen {
     filter: Filter,
     pattern: Option<Arc<Pattern>>,
 }
 
 impl Seen {
-    /// A path as the filter sees it; the root for what is above all that it sees.
+    /// A path as the filter sees it; the root for a match, and for what is above one.
     fn path(&self, below: &RelativePath) -> RelativePath {
         self.pattern.as_ref().map_or_else(|| below.clone(), |pattern| pattern.below_match(below).unwrap_or_default())
     }
@@ -165,70 +160,6 @@ pub(super) fn checked(store: &dyn Store, entry: Entry, destination: RelativePath
     Ok(Item { entry, destination })
 }
 
-pub(super) fn is_pattern(bytes: &[u8]) -> bool {
-    bytes.iter().any(|byte| PATTERN.contains(byte))
-}
-
-/// A path whose last components are a pattern.
-struct Pattern {
-    text: String,
-    base: RelativePath,
-    /// One matcher for each component below the base; empty if components cannot be told apart, as in `a/**/b` or `{a/b,c}`.
-    levels: Vec<GlobMatcher>,
-    whole: GlobMatcher,
-    matched: AtomicBool,
-}
-
-impl Pattern {
-    fn new(path: &RelativePath) -> Result<Self> {
-        let text = path.to_string();
-        let mut base = RelativePath::root();
-        for name in path.components().take_while(|name| !is_pattern(name)) {
-            base = base.child(name)?;
-        }
-        let below = path.strip_prefix(&base).unwrap_or_default().to_string();
-        let whole = compile(&below).map_err(|cause| {
-            Error::new(ErrorKind::InvalidInput, format!("could not understand the pattern `{text}`")).with_cause(cause)
-        })?;
-        let separable = !below.contains("**");
-        let levels = below.split('/').map(compile).collect::<Result<Vec<_>, _>>().ok().filter(|_| separable);
-        Ok(Self { text, base, levels: levels.unwrap_or_default(), whole, matched: AtomicBool::new(false) })
-    }
-
-    /// The path of an entry below the match that it is or lies in; `None` if the pattern takes neither it nor a directory above it.
-    fn below_match(&self, below: &RelativePath) -> Option<RelativePath> {
-        let bytes = below.as_bytes();
-        let mut ends = (1..=bytes.len()).filter(|end| *end == bytes.len() || bytes[*end] == b'/');
-        let end = if self.levels.is_empty() {
-            ends.find(|end| matches(&self.whole, &bytes[..*end]))
-        } else {
-            ends.nth(self.levels.len() - 1).filter(|_| self.may_hold(below))
-        };
-        let rest = bytes.get(end? + 1..).unwrap_or_default();
-        self.matched.store(true, Ordering::Relaxed);
-        RelativePath::from_bytes(rest).ok()
-    }
-
-    /// Whether a directory is taken or something below it can be.
-    fn may_hold(&self, below: &RelativePath) -> bool {
-        below.components().zip(&self.levels).all(|(name, level)| matches(level, name))
-    }
-
-    fn nothing(&self) -> Error {
-        Error::new(ErrorKind::NotFound, format!("could not find `{}`", self.text))
-            .with_cause("nothing matches the pattern")
-            .with_hint("check the spelling of the pattern")
-    }
-}
-
-fn compile(glob: &str) -> std::result::Result<GlobMatcher, globset::Error> {
-    Ok(GlobBuilder::new(glob).literal_separator(true).backslash_escape(true).build()?.compile_matcher())
-}
-
-fn matches(matcher: &GlobMatcher, bytes: &[u8]) -> bool {
-    matcher.is_match_candidate(&Candidate::from_bytes(bytes))
-}
-
 /// Streams what a pattern takes; looks no further ahead than to the first match.
 fn walk_matches<'a>(store: &'a dyn Store, pattern: &Arc<Pattern>, prefix: RelativePath, filter: &Filter) -> Result<Stream<'a>> {
     let mut listing = taken(store, pattern, filter)?;
@@ -239,7 +170,7 @@ fn walk_matches<'a>(store: &'a dyn Store, pattern: &Arc<Pattern>, prefix: Relati
             other => break other,
         }
     };
-    if first.is_none() && !pattern.matched.load(Ordering::Relaxed) {
+    if first.is_none() && !pattern.matched() {
         return Err(failed.into_iter().find_map(Result::err).unwrap_or_else(|| pattern.nothing()));
     }
     let listing = failed.into_iter().chain(first).chain(listing);
@@ -258,10 +189,7 @@ fn taken<'a>(store: &'a dyn Store, pattern: &Arc<Pattern>, filter: &Filter) -> R
     });
     let listing = store.list(&pattern.base, Depth::Tree, prune)?;
     let pattern = Arc::clone(pattern);
-    Ok(Box::new(listing.filter(move |found| {
-        let Ok(entry) = found else { return true };
-        entry.path.strip_prefix(&pattern.base).is_some_and(|below| pattern.below_match(&below).is_some())
-    })))
+    Ok(Box::new(listing.filter(move |found| found.as_ref().map_or(true, |entry| pattern.takes(&entry.path)))))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::options::Naming;
+use crate::path::RelativePath;
 
 #[test]
 fn each_choice_is_a_transfer_of_its_own_unless_it_has_a_name() {
