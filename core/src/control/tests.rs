@@ -136,6 +136,7 @@ impl Plant for SimulatedPlant {
                 rtt_us,
                 delivery_rate: u64::from(self.streams) * 10_000_000,
             }),
+            delivered: Vec::new(),
             buffers: Buffers::default(),
             bytes_left: self.total.map(|total| total.saturating_sub(bytes)),
             files_left: None,

@@ -16,8 +16,9 @@ use crossbeam_channel::Receiver;
 
 use crate::buffer::{Slab, SlabPool};
 use crate::error::Result;
+use crate::metrics::TcpSnapshot;
 use crate::protocol::frame::FrameHeader;
-use crate::protocol::message::{Message, SendOptions, TcpMeters};
+use crate::protocol::message::{Message, SendOptions};
 
 /// A frame in memory: the header, and the slab that holds the payload if there is one.
 pub struct Frame {
@@ -69,7 +70,7 @@ pub trait FrameSource: Send {
 }
 
 /// Reads the cumulative counters of a stream; `None` where the system does not tell, or if the stream is no more.
-pub type TcpGauge = std::sync::Arc<dyn Fn() -> Option<TcpMeters> + Send + Sync>;
+pub type TcpGauge = std::sync::Arc<dyn Fn() -> Option<TcpSnapshot> + Send + Sync>;
 
 /// Limits the bytes per second at which the system sends a stream, as far as it can, without bursts; `u64::MAX` for no limit.
 pub type Pacer = std::sync::Arc<dyn Fn(u64) + Send + Sync>;

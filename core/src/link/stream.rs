@@ -13,7 +13,7 @@ use crate::link::unsent::Unsent;
 use crate::link::{Breaker, Frame, FrameSink, FrameSource, Pacer, TcpGauge, socket};
 use crate::metrics::tcp_info;
 use crate::protocol::frame::{FrameHeader, FrameKind, HEADER_LENGTH, crc32c};
-use crate::protocol::message::{SendOptions, TcpMeters};
+use crate::protocol::message::SendOptions;
 
 /// How often a source that waits for memory looks whether it was broken.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -118,7 +118,7 @@ impl FrameSink for Sink {
 
     fn tcp(&self) -> Option<TcpGauge> {
         let socket = Arc::downgrade(&self.stream.connection.socket);
-        Some(Arc::new(move || tcp_info(&*socket.upgrade()?).map(TcpMeters::from)))
+        Some(Arc::new(move || tcp_info(&*socket.upgrade()?)))
     }
 
     fn is_sending(&self) -> bool {

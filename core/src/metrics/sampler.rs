@@ -1,5 +1,6 @@
 //! From cumulative counters of the two halves to rates and to what an optimizer sees.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::metrics::held_back::is_held_back;
@@ -21,6 +22,8 @@ pub struct Sample {
     pub arrived: StageSample,
     /// TCP counters of the sender's streams.
     pub tcp: Option<TcpMeters>,
+    /// The number of each of its open streams, and the segments that it got through.
+    pub delivered: Vec<(u16, u64)>,
     /// Free buffer at both ends.
     pub buffers: Buffers,
     /// Bytes not yet sent; `None` while listing goes on.
@@ -82,6 +85,7 @@ impl Sample {
             },
             arrived: StageSample::new(receiver.at_us, receiver.network),
             tcp: sender.tcp,
+            delivered: sender.delivered.clone().unwrap_or_default(),
             buffers: Buffers {
                 sender: sender.buffer_free,
                 receiver: receiver.buffer_free,
@@ -105,6 +109,17 @@ impl Sample {
     /// Bytes per second that the streams get through by their latest round trips, if the system tells.
     pub fn delivery_rate(&self) -> Option<f64> {
         self.tcp.map(|tcp| tcp.delivery_rate as f64).filter(|rate| *rate > 0.0)
+    }
+
+    /// As in [`Observation::spread`].
+    fn spread_since(&self, before: &Self) -> Option<f64> {
+        let then: HashMap<u16, u64> = before.delivered.iter().copied().collect();
+        let passed = self.delivered.iter().map(|(stream, now)| Some(now.checked_sub(*then.get(stream)?)? as f64));
+        let passed: Vec<f64> = passed.collect::<Option<_>>().filter(|_| then.len() == self.delivered.len())?;
+        let mean = passed.iter().sum::<f64>() / passed.len() as f64;
+        let squares: f64 = passed.iter().map(|one| (one - mean).powi(2)).sum();
+        let spread = (squares / (passed.len() as f64 - 1.0)).sqrt() / mean;
+        (passed.len() > 1 && spread.is_finite()).then_some(spread)
     }
 
     /// Bytes that a new stream sends in its first round trip: ten segments [RFC 6928], as large as those that were sent, or of an Ethernet frame where
@@ -187,6 +202,7 @@ pub fn observe(before: &Sample, after: &Sample, elapsed: Duration, requested: &D
         loss: rates.loss,
         loss_before: None,
         delivery_rate: after.delivery_rate(),
+        spread: after.spread_since(before),
         buffer_free: after.buffers,
         bytes_left: after.bytes_left,
         files_left: after.files_left,
@@ -240,6 +256,21 @@ mod tests {
 
     fn halves(sender: &Meters, receiver: &Meters) -> Sample {
         Sample::from_halves(sender, receiver)
+    }
+
+    #[test]
+    fn streams_are_told_to_be_equal_if_they_ran_all_the_time() {
+        let sample = |delivered: &[(u16, u64)]| Sample { delivered: delivered.to_vec(), ..Sample::default() };
+        let spread = |before: &[(u16, u64)], after: &[(u16, u64)]| sample(after).spread_since(&sample(before));
+        let before = [(1, 100), (2, 50), (7, 0)];
+        assert_eq!(spread(&before, &[(7, 500), (2, 550), (1, 600)]), Some(0.0));
+        let unequal = spread(&before, &[(1, 1100), (2, 2050), (7, 3000)]).unwrap();
+        assert!((unequal - 0.5).abs() < 1e-9, "{unequal}");
+        // One that came, one that went, one that began anew, one alone, and none that got anything through.
+        for after in [&[(1, 600), (2, 550), (7, 500), (8, 500)][..], &[(1, 600), (2, 550)], &[(1, 90), (2, 550), (7, 500)], &before] {
+            assert_eq!(spread(&before, after), None, "{after:?}");
+        }
+        assert_eq!((spread(&[(1, 1)], &[(1, 9)]), spread(&[], &[])), (None, None));
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct TcpSnapshot {
     pub congestion_window: u32,
     /// Most recent delivery rate in bytes per second.
     pub delivery_rate: u64,
+    /// Segments with data that the peer's kernel has told of, also beyond gaps.
+    pub delivered: u64,
     /// Bytes in the send buffer that were never sent.
     pub unsent: u32,
     /// Time spent with something to send.
@@ -99,7 +101,8 @@ mod linux {
         busy_us: u64,
         receive_window_limited_us: u64,
         send_buffer_limited_us: u64,
-        _delivered: [u32; 2],
+        delivered: u32,
+        _delivered_marked: u32,
         bytes_sent: u64,
         bytes_retransmitted: u64,
     }
@@ -130,6 +133,7 @@ mod linux {
             min_rtt: Duration::from_micros(u64::from(info.min_rtt_us)),
             congestion_window: info.congestion_window,
             delivery_rate: info.delivery_rate,
+            delivered: u64::from(info.delivered),
             unsent: info.unsent,
             busy: Duration::from_micros(info.busy_us),
             receive_window_limited: Duration::from_micros(info.receive_window_limited_us),
@@ -163,7 +167,7 @@ mod tests {
         let after = tcp_info(&sender).unwrap();
         assert!(after.bytes_acked >= before.bytes_acked + (1 << 20));
         assert!(after.bytes_sent >= after.bytes_acked - 1);
-        assert!(after.segments_out > before.segments_out);
+        assert!(after.segments_out > before.segments_out && after.delivered > before.delivered);
         assert!(after.rtt > Duration::ZERO && after.congestion_window > 0 && after.delivery_rate > 0);
     }
 

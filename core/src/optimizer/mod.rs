@@ -173,6 +173,10 @@ pub struct Observation {
     /// Bytes per second that the streams get through at the end of the interval, by their latest round trips; `None` where the system does not tell.
     #[serde(skip)]
     pub delivery_rate: Option<f64>,
+    /// How unequal the streams were: the standard deviation of what each got through in the interval, as a part of the mean; `None` where the
+    /// system does not tell, where some did not run all the time, and of fewer than two.
+    #[serde(skip)]
+    pub spread: Option<f64>,
     /// Free bytes of the buffers at both ends.
     pub buffer_free: Buffers,
     /// Bytes not yet sent; `None` while listing goes on.
@@ -211,6 +215,7 @@ impl Observation {
             loss: None,
             loss_before: None,
             delivery_rate: None,
+            spread: None,
             buffer_free: Buffers::default(),
             bytes_left: None,
             files_left: None,

@@ -215,6 +215,7 @@ fn meter_messages() -> Vec<(&'static str, Message)> {
         bytes_sent: 1 << 31,
         listed: None,
         host_rate: None,
+        delivered: None,
     };
     let host_rate = Some(RateMeters { rate: 125_000_000, waited_us: 3_000_000, lapsed_us: 20_000 });
     let listed = ListedFiles { classes: vec![(0, 3, 1), (20, 1_000_000, 1 << 40), (63, 1, 1 << 63)], complete: true };
@@ -224,7 +225,8 @@ fn meter_messages() -> Vec<(&'static str, Message)> {
         ("tune-pacing", Message::Tune(Tune { pacing: Some(1_250_000), ..Tune::default() })),
         ("tune-shares", Message::Tune(Tune { shares: Some(vec![(0, 1, u16::MAX), (20, 300, 4)]), ..Tune::default() })),
         ("meters-listed", Message::Meters(Meters { listed: Some(listed), ..meters.clone() })),
-        ("meters-host-rate", Message::Meters(Meters { host_rate, ..meters })),
+        ("meters-host-rate", Message::Meters(Meters { host_rate, ..meters.clone() })),
+        ("meters-delivered", Message::Meters(Meters { delivered: Some(vec![(1, 1000), (u16::MAX, 1 << 40)]), ..meters })),
     ]
 }
 

@@ -54,6 +54,9 @@ const SLOW: f64 = 0.45;
 const QUEUED: f64 = 1.2;
 const JITTER: Duration = Duration::from_millis(2);
 
+/// The fewest streams that tell whether all carry equally much, and up to which spread they do: those that share a queue differ by far more.
+const EVEN: (u16, f64) = (3, 0.03);
+
 /// Intervals in a row in which storage has to limit before it gets workers of its own.
 const STRAINED: u32 = 2;
 
@@ -188,6 +191,7 @@ impl Model {
             lack: if found == Found::Full { 0.0 } else { unfound(observation, self.waited(observation)) },
             time: pace::weight(observation.interval),
             queued: self.is_queued(observation),
+            even: is_even(observation),
             cpu_bound: observation.cpu_bound,
             paced,
             half: self.pacing.enough(),
@@ -249,6 +253,13 @@ fn is_ending(observation: &Observation) -> bool {
     let left = observation.bytes_left.map_or(f64::INFINITY, |bytes| bytes as f64);
     let pays = observation.cpu_bound || observation.loss.is_some_and(|lost| lost > LOSSY);
     left < ENDING_S * utility::arrived(observation) && !pays
+}
+
+/// Whether several streams that were sent as fast as TCP finds right carried equally much.
+fn is_even(observation: &Observation) -> bool {
+    let applied = &observation.applied;
+    let told = applied.concurrency.network >= EVEN.0 && applied.pacing.is_none();
+    told && observation.spread.is_some_and(|spread| spread < EVEN.1)
 }
 
 /// Bytes per second that arrived, and no more than the streams were sent: what was lost before may fill a gap only now.

@@ -48,6 +48,8 @@ pub(super) struct Seen {
     pub(super) time: f64,
     /// Whether the round trip time is that of a queue.
     pub(super) queued: bool,
+    /// Whether several workers moved equally much, as far as that can be.
+    pub(super) even: bool,
     /// Whether the processors of this host were what limited.
     pub(super) cpu_bound: bool,
     /// Whether it was paced.
@@ -73,6 +75,7 @@ impl Seen {
             lack: 0.0,
             time: 1.0,
             queued: false,
+            even: false,
             cpu_bound: false,
             paced: Paced::No,
             half: None,

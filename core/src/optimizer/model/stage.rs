@@ -99,6 +99,8 @@ pub(super) struct Stage {
     bounded: f64,
     /// Whether its workers, sent as fast as TCP finds right, had a queue before them.
     queued: bool,
+    /// Whether its workers moved equally much.
+    even: bool,
     /// Whether each of its workers was paced, half of them if these may carry it all, and the most for which there is room.
     paced: Paced,
     half: Option<u16>,
@@ -138,6 +140,7 @@ impl Stage {
             cpu_bound: false,
             bounded: 0.0,
             queued: false,
+            even: false,
             paced: Paced::No,
             half: None,
             room: None,
@@ -212,7 +215,8 @@ impl Stage {
         (self.lost, self.lost_before) = (seen.loss.unwrap_or(0.0), seen.loss_before.unwrap_or(0.0));
         (self.rate_before, self.rate) = (self.rate, seen.rate);
         (self.time, self.cpu_bound, self.paced) = (seen.time, seen.cpu_bound, seen.paced);
-        (self.half, self.room, self.queued) = (seen.half, seen.room, seen.queued && seen.paced == Paced::No);
+        (self.half, self.room, self.even) = (seen.half, seen.room, seen.even);
+        self.queued = seen.queued && seen.paced == Paced::No;
         self.bounded = if seen.cpu_bound { BOUNDED } else { self.bounded - seen.time };
         // From as many that worked as they did now.
         let from = self.probed.map(|from| f64::from(from) * seen.working / seen.ran);
@@ -375,7 +379,8 @@ impl Stage {
 
     /// The answer where some is lost, or workers wait for processors; half of the workers, if nothing but about so many has run yet and so many are
     /// the answer, or more although much is lost, a queue has come too, or processors are busy: whether they are too many is not to be told by running as
-    /// many again, and more may cost far more than they bring.
+    /// many again, and more may cost far more than they bring. But twice as many where they lost much and moved equally much: those that share a
+    /// full path do not, so that each overflows a queue of its own.
     fn telling(&self, fit: &Fit, price: &Price) -> u16 {
         let answer = self.answer(fit, price, None);
         let (answered, ran) = (f64::from(answer), f64::from(self.ran));
@@ -383,7 +388,8 @@ impl Stage {
         let queued = self.queued && self.lost > LOSSY && self.filter.is_first_state();
         let open = ran < ALIKE * answered && (answered < ALIKE * ran || self.lost > MUCH || waits || queued);
         if open && self.ran > 1 && self.news == News::Expected && self.filter.is_of_one_setting(ALIKE) {
-            self.ran / 2
+            let own = self.even && !self.cpu_bound;
+            if own { self.ran.saturating_mul(2) } else { self.ran / 2 }
         } else {
             answer
         }

@@ -364,13 +364,15 @@ impl Shared {
         let now = Instant::now();
         let (buffer_free, buffer_capacity) = self.pool.free();
         let left = self.queue.left();
+        let (tcp, delivered) = self.tcp.meters().unzip();
         Meters {
             at_us: u64::try_from(now.duration_since(self.begun).as_micros()).unwrap_or(u64::MAX),
             read: self.read.snapshot(now),
             network: self.network.snapshot(now),
             buffer_free,
             buffer_capacity,
-            tcp: self.tcp.meters(),
+            tcp,
+            delivered,
             // What waits in the buffer was read and is not sent.
             bytes_left: left.map(|bytes| bytes + (buffer_capacity - buffer_free)),
             files_left: left.map(|_| self.pending.lock().items.len() as u64),

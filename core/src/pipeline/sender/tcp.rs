@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::link::TcpGauge;
+use crate::metrics::TcpSnapshot;
 use crate::protocol::message::TcpMeters;
 use crate::sync::Mutex;
 
@@ -27,7 +28,7 @@ impl TcpCounters {
     /// Counts what a stream has sent until now, and no more of it.
     pub(super) fn ended(&self, number: u16) {
         let mut counters = self.0.lock();
-        if let Some(last) = counters.open.remove(&number).and_then(|gauge| gauge()) {
+        if let Some(last) = counters.open.remove(&number).and_then(|gauge| gauge()).map(TcpMeters::from) {
             let before = counters.ended.unwrap_or_default();
             counters.ended = Some(TcpMeters {
                 segments: before.segments + last.segments,
@@ -37,18 +38,21 @@ impl TcpCounters {
         }
     }
 
-    /// The sums over all streams, and the mean round trip time of those that know theirs; `None` where the system tells nothing.
-    pub(super) fn meters(&self) -> Option<TcpMeters> {
+    /// The sums over all streams, and the mean round trip time of those that know theirs; and the segments that each open one got through.
+    /// `None` where the system tells nothing.
+    pub(super) fn meters(&self) -> Option<(TcpMeters, Vec<(u16, u64)>)> {
         let counters = self.0.lock();
-        let each: Vec<TcpMeters> = counters.open.values().filter_map(|gauge| gauge()).chain(counters.ended).collect();
+        let open: Vec<(u16, TcpSnapshot)> = counters.open.iter().filter_map(|(number, gauge)| Some((*number, gauge()?))).collect();
+        let each: Vec<TcpMeters> = open.iter().map(|(_, tcp)| TcpMeters::from(*tcp)).chain(counters.ended).collect();
         let sum = |of: fn(&TcpMeters) -> u64| each.iter().map(of).sum::<u64>();
         let timed = each.iter().filter(|tcp| tcp.rtt_us > 0).count() as u64;
-        (!each.is_empty()).then(|| TcpMeters {
+        let all = TcpMeters {
             segments: sum(|tcp| tcp.segments),
             retransmitted: sum(|tcp| tcp.retransmitted),
             rtt_us: sum(|tcp| tcp.rtt_us) / timed.max(1),
             delivery_rate: sum(|tcp| tcp.delivery_rate),
-        })
+        };
+        (!each.is_empty()).then(|| (all, open.into_iter().map(|(number, tcp)| (number, tcp.delivered)).collect()))
     }
 }
 
@@ -56,24 +60,31 @@ impl TcpCounters {
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
 
     use super::*;
 
     fn stream(segments: &Arc<AtomicU64>, rtt_us: u64) -> TcpGauge {
-        let segments = Arc::clone(segments);
+        let (segments, rtt) = (Arc::clone(segments), Duration::from_micros(rtt_us));
         Arc::new(move || {
             let sent = segments.load(Ordering::Relaxed);
-            Some(TcpMeters { segments: sent, retransmitted: sent / 10, rtt_us, delivery_rate: 7 })
+            let retransmitted = sent / 10;
+            let delivered = sent - retransmitted;
+            Some(TcpSnapshot { segments_out: sent, retransmitted, delivered, rtt, delivery_rate: 7, ..TcpSnapshot::default() })
         })
+    }
+
+    fn sums(counters: &TcpCounters) -> TcpMeters {
+        counters.meters().unwrap().0
     }
 
     #[test]
     fn counters_follow_a_stream_that_sends_one_long_frame() {
         let (counters, sent) = (TcpCounters::default(), Arc::new(AtomicU64::new(10)));
         counters.opened(1, Some(stream(&sent, 4000)));
-        assert_eq!(counters.meters().unwrap().segments, 10);
+        assert_eq!(sums(&counters).segments, 10);
         sent.store(50, Ordering::Relaxed);
-        assert_eq!(counters.meters().unwrap(), TcpMeters { segments: 50, retransmitted: 5, rtt_us: 4000, delivery_rate: 7 });
+        assert_eq!(sums(&counters), TcpMeters { segments: 50, retransmitted: 5, rtt_us: 4000, delivery_rate: 7 });
     }
 
     #[test]
@@ -81,12 +92,24 @@ mod tests {
         let (counters, one, other) = (TcpCounters::default(), Arc::new(AtomicU64::new(20)), Arc::new(AtomicU64::new(30)));
         counters.opened(1, Some(stream(&one, 2000)));
         counters.opened(2, Some(stream(&other, 6000)));
-        assert_eq!(counters.meters().unwrap(), TcpMeters { segments: 50, retransmitted: 5, rtt_us: 4000, delivery_rate: 14 });
+        assert_eq!(sums(&counters), TcpMeters { segments: 50, retransmitted: 5, rtt_us: 4000, delivery_rate: 14 });
         counters.ended(1);
-        assert_eq!(counters.meters().unwrap(), TcpMeters { segments: 50, retransmitted: 5, rtt_us: 6000, delivery_rate: 7 });
+        assert_eq!(sums(&counters), TcpMeters { segments: 50, retransmitted: 5, rtt_us: 6000, delivery_rate: 7 });
         // A stream of the same number counts besides.
         counters.opened(1, Some(stream(&one, 2000)));
-        assert_eq!(counters.meters().unwrap().segments, 70);
+        assert_eq!(sums(&counters).segments, 70);
+    }
+
+    #[test]
+    fn what_each_open_stream_got_through_is_told_by_its_number() {
+        let counters = TcpCounters::default();
+        for (number, sent) in [(3, 20), (7, 50), (9, 70)] {
+            counters.opened(number, Some(stream(&Arc::new(AtomicU64::new(sent)), 1000)));
+        }
+        counters.ended(7);
+        let mut each = counters.meters().unwrap().1;
+        each.sort_unstable();
+        assert_eq!(each, [(3, 18), (9, 63)]);
     }
 
     #[test]

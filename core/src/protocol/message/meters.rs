@@ -42,6 +42,9 @@ pub struct Meters {
     /// What the rate of [`Tune::limit_rate`] does to the streams of a sender half; `None` if there has never been one.
     #[n(11)]
     pub host_rate: Option<RateMeters>,
+    /// The number of each open stream of a sender half, and the segments that it got through, if the system tells.
+    #[n(12)]
+    pub delivered: Option<Vec<(u16, u64)>>,
 }
 
 /// Files to be sent, as far as listing has found them, in classes by the power of two of their size.

@@ -21,6 +21,20 @@ fn where_some_is_lost_and_there_is_a_queue_half_of_the_streams_tell_whether_they
 }
 
 #[test]
+fn equal_streams_that_lose_much_each_overflow_a_queue_of_their_own_and_twice_as_many_tell_it() {
+    let first = Seen { queued: true, even: true, loss: Some(0.08), ..Seen::of(6.0, 6e6) };
+    assert_eq!((second(first), second(Seen { even: false, ..first })), (12, 3));
+    assert_eq!(second(Seen { cpu_bound: true, ..first }), 3, "those that wait for processors do so equally");
+    // Where twice as many bring no more, so many share it after all.
+    let mut stage = Stage::new("streams");
+    let asked = [first, Seen { ran: 12.0, working: 12.0, even: true, ..first }].map(|seen| {
+        stage.observe(&seen);
+        stage.decide(&PRICE, None).workers
+    });
+    assert!(asked[0] == 12 && asked[1] <= 6, "{asked:?}");
+}
+
+#[test]
 fn where_half_of_them_bring_half_there_are_more_although_each_has_a_queue() {
     let mut stage = Stage::new("streams");
     let mut asked = Vec::new();
