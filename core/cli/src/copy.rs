@@ -13,7 +13,7 @@ use crate::args::CopyArgs;
 use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::terminal::{Stdout, complain, printable, say};
-use crate::{interrupt, sources};
+use crate::{interrupt, sources, terminal};
 
 /// How many failures are shown; the report holds more.
 const FAILURES_SHOWN: usize = 20;
@@ -130,8 +130,9 @@ fn failures(failures: &[Failure], all: u64) -> Vec<String> {
     let mut lines = Vec::new();
     for failure in failures.iter().take(FAILURES_SHOWN) {
         let cause = failure.cause.as_ref().map_or_else(String::new, |cause| format!(": {cause}"));
-        lines.push(format!("failed: {}{cause}", printable(&failure.what)));
-        lines.extend(failure.hint.as_ref().map(|hint| format!("  hint: {hint}")));
+        // What the other side said of it may hold anything.
+        lines.push(terminal::lines(&format!("failed: {}{cause}", printable(&failure.what))));
+        lines.extend(failure.hint.as_ref().map(|hint| terminal::lines(&format!("  hint: {hint}"))));
     }
     let shown = failures.len().min(FAILURES_SHOWN) as u64;
     if all > shown {
@@ -253,6 +254,13 @@ mod tests {
         assert_eq!(lines.len(), 2 * FAILURES_SHOWN + 1);
         assert_eq!(lines[..2], ["failed: could not write `0`: no space left on device", "  hint: free 1 GB"]);
         assert_eq!(lines[2 * FAILURES_SHOWN], "failed: 11980 more; --report FILE lists them");
+    }
+
+    #[test]
+    fn what_the_other_side_says_of_a_failure_moves_no_cursor() {
+        let error = edt::Error::new(ErrorKind::Io, "could not read `\x1b`").with_cause("a\x1b[2J\nb").with_hint("\x1b]0;x\x07");
+        let lines = failures(&[Failure::new("a", &error)], 1);
+        assert_eq!(lines, ["failed: could not read `\\u{1b}`: a\\u{1b}[2J\nb", "  hint: \\u{1b}]0;x\\u{7}"]);
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub(crate) fn complain(error: &anyhow::Error) {
 }
 
 /// Each line of a text printable.
-fn lines(text: &str) -> String {
+pub(crate) fn lines(text: &str) -> String {
     text.lines().map(printable).collect::<Vec<_>>().join("\n")
 }
 
