@@ -12,7 +12,7 @@ use crate::args::CleanArgs;
 use crate::exit::Exit;
 use crate::files::utc;
 use crate::sources::endpoint;
-use crate::terminal::{Stdout, complain, printable};
+use crate::terminal::{Stdout, complain, printable, unless_closed};
 
 pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<Exit> {
     let Location::Service(url) = endpoint(&args.url)?.resolve()? else {
@@ -24,24 +24,35 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<Exit> {
             .into());
     };
     let mut service = abandoned(&url)?;
-    let mut out = BufWriter::new(Stdout);
-    let mut exit = Exit::Complete;
-    for item in service.list()? {
+    let found = service.list()?;
+    clean(args, found, |item| service.remove(item), &mut BufWriter::new(Stdout))
+}
+
+/// Removes what is old enough of what was found, and tells of it.
+fn clean(
+    args: &CleanArgs,
+    found: Vec<edt::Result<AbandonedItem>>,
+    remove: impl Fn(&AbandonedItem) -> edt::Result<()>,
+    out: &mut impl Write,
+) -> anyhow::Result<Exit> {
+    let (mut exit, mut told) = (Exit::Complete, Ok(()));
+    for item in found {
         let removed = match item {
             Ok(item) if !is_older(&item, args.older_than) => continue,
             Ok(item) if args.dry_run => Ok(item),
-            Ok(item) => service.remove(&item).map(|()| item),
+            Ok(item) => remove(&item).map(|()| item),
             Err(error) => Err(error),
         };
         match removed {
-            Ok(item) => tell(&mut out, args, &item)?,
+            // Whoever read may have gone away: what is left is removed all the same.
+            Ok(item) => told = told.and_then(|()| tell(out, args, &item)),
             Err(error) => {
                 complain(&error.into());
                 exit = Exit::Incomplete;
             }
         }
     }
-    out.flush()?;
+    unless_closed(told.and_then(|()| out.flush()))?;
     Ok(exit)
 }
 
@@ -66,6 +77,38 @@ fn tell(out: &mut impl Write, args: &CleanArgs, item: &AbandonedItem) -> io::Res
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::RefCell;
+
+    /// A pipe whose reader went away.
+    struct Closed;
+
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn all_is_removed_whoever_reads_of_it() {
+        let args = CleanArgs { older_than: Duration::ZERO, dry_run: false, json: false, url: "s3://bucket/".to_owned() };
+        let item = |name: &str| Ok(AbandonedItem { name: name.to_owned(), begun_ns: None, bytes: None });
+        let unlisted = || Err(Error::new(ErrorKind::PermissionDenied, "could not list `c`"));
+        let whole = vec![item("a"), item("b")];
+        let part = vec![item("a"), unlisted(), item("b")];
+        for (found, exit) in [(whole, Exit::Complete), (part, Exit::Incomplete)] {
+            let removed = RefCell::new(Vec::new());
+            let remove = |item: &AbandonedItem| {
+                removed.borrow_mut().push(item.name.clone());
+                Ok(())
+            };
+            assert_eq!(clean(&args, found, remove, &mut Closed).unwrap(), exit);
+            assert_eq!(removed.into_inner(), ["a", "b"]);
+        }
+    }
 
     #[test]
     fn what_is_young_is_left_alone() {

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::args::CopyArgs;
 use crate::exit::Exit;
 use crate::progress::Progress;
-use crate::terminal::{Stdout, complain, printable, say};
+use crate::terminal::{Stdout, complain, printable, say, unless_closed};
 use crate::{interrupt, sources, terminal};
 
 /// How many failures are shown; the report holds more.
@@ -203,11 +203,6 @@ fn print_planned(report: &Report, json: bool) -> anyhow::Result<()> {
         }
     }
     Ok(unless_closed(told.and_then(|()| out.flush()))?)
-}
-
-/// What became of output, of which a reader that went away, as `head` does, has seen what it wanted.
-fn unless_closed(told: io::Result<()>) -> io::Result<()> {
-    told.or_else(|cause| if cause.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(cause) })
 }
 
 /// The name of a file below the destination, or that of the destination, which a file has that is copied to it.

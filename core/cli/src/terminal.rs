@@ -43,6 +43,11 @@ fn of_stdout(cause: io::Error) -> io::Error {
     }
 }
 
+/// What became of output, of which a reader that went away, as `head` does, has seen what it wanted.
+pub(crate) fn unless_closed(told: io::Result<()>) -> io::Result<()> {
+    told.or_else(|cause| if cause.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(cause) })
+}
+
 /// Shows an error that ends a command.
 pub(crate) fn complain(error: &anyhow::Error) {
     if exit::is_closed_pipe(error) {

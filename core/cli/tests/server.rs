@@ -63,6 +63,20 @@ fn a_reader_that_went_away_does_not_make_files_that_differ_the_same() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_reader_that_went_away_keeps_no_log_from_being_imported() {
+    let world = World::new();
+    for name in ["1", "2"] {
+        world.write(name, format!("start_s,files,bytes,concurrency,throughput_bytes_per_s\n{name},1,1,1,1\n"));
+    }
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = world.command(&["history", "import", "1", "2"]).stdout(writer).output().unwrap();
+    support::Ended::from(output).expect(0);
+    assert_eq!(world.edt("history import 2").expect(0).out, "2 was imported before\n");
+}
+
 #[test]
 fn a_dry_run_tells_what_of_another_kind_is_in_the_way_as_the_copy_does() {
     let world = world_with_tree();

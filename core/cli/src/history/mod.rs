@@ -14,7 +14,7 @@ use edt::{Error, ErrorKind};
 
 use crate::args::{HistoryArgs, HistoryCommand, HistoryImportArgs, HistoryPruneArgs};
 use crate::exit::Exit;
-use crate::terminal::Stdout;
+use crate::terminal::{Stdout, unless_closed};
 
 pub(crate) fn run(args: &HistoryArgs) -> anyhow::Result<Exit> {
     match &args.command {
@@ -32,6 +32,7 @@ pub(crate) fn run(args: &HistoryArgs) -> anyhow::Result<Exit> {
 
 fn import(args: &HistoryImportArgs) -> anyhow::Result<Exit> {
     let mut history = History::open()?;
+    let mut told = Ok(());
     for file in &args.files {
         let label = args.label.clone().unwrap_or_else(|| file_name(file));
         let (name, imported) = if file == Path::new("-") {
@@ -45,8 +46,10 @@ fn import(args: &HistoryImportArgs) -> anyhow::Result<Exit> {
             Imported::Rows(rows) => format!("imported {} of {name}", human_count(rows, "transfer")),
             Imported::Before => format!("{name} was imported before"),
         };
-        writeln!(Stdout, "{text}")?;
+        // Whoever read may have gone away: the files that follow are imported all the same.
+        told = told.and_then(|()| writeln!(Stdout, "{text}"));
     }
+    unless_closed(told)?;
     Ok(Exit::Complete)
 }
 
