@@ -16,27 +16,35 @@ use crate::terminal::{Stdout, complain, printable};
 pub(crate) fn list(args: &ListArgs) -> anyhow::Result<Exit> {
     let told = |error| unexpanded(error, &args.url);
     let files = Files::open(&endpoint(&args.url)?, &args.connect.options()).map_err(told)?;
-    let mut out = BufWriter::new(Stdout);
-    let mut exit = Exit::Complete;
     // The first answer tells whether the directory is there at all, and its server has room for one more caller.
     let mut entries = files.list(&RelativePath::root(), depth(args.recursive)).map_err(told)?.peekable();
     let whole = |error: &edt::Error| Exit::of_kind(error.kind()) == Exit::Unreachable;
     if let Some(Err(error)) = entries.next_if(|first| first.as_ref().is_err_and(whole)) {
         return Err(told(error).into());
     }
+    list_all(args, entries, &mut BufWriter::new(Stdout))
+}
+
+/// Shows entries, and what could not be listed. Where the server was lost, more may be missing than is told.
+fn list_all(args: &ListArgs, entries: impl Iterator<Item = edt::Result<Entry>>, out: &mut impl Write) -> anyhow::Result<Exit> {
+    let (mut nothing, mut failed) = (true, Vec::new());
     for entry in entries {
+        nothing &= entry.is_err();
         match entry {
             Ok(entry) if args.json => writeln!(out, "{}", as_json(&entry))?,
-            Ok(entry) if args.long => line(&mut out, &args.url, &long(&entry), &entry)?,
-            Ok(entry) => line(&mut out, &args.url, "", &entry)?,
+            Ok(entry) if args.long => line(out, &args.url, &long(&entry), &entry)?,
+            Ok(entry) => line(out, &args.url, "", &entry)?,
             Err(error) => {
+                let kind = error.kind().name();
+                if !failed.contains(&kind) {
+                    failed.push(kind);
+                }
                 complain(&error.into());
-                exit = Exit::Incomplete;
             }
         }
     }
     out.flush()?;
-    Ok(exit)
+    Ok(if failed.is_empty() { Exit::Complete } else { Exit::of_failures(failed, nothing) })
 }
 
 pub(crate) fn stat(args: &StatArgs) -> anyhow::Result<Exit> {
@@ -189,6 +197,28 @@ mod tests {
         let mut out = Vec::new();
         line(&mut out, "edt://h/f", before, entry).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_listing_that_lost_its_server_is_not_one_with_a_few_failures() {
+        use edt::ErrorKind::{self, ConnectionLost, NotFound, PermissionDenied};
+
+        let (url, connect) = ("edt://h/".to_owned(), crate::args::ConnectArgs::default());
+        let args = ListArgs { recursive: true, long: false, json: false, connect, url };
+        let cases: [(&[ErrorKind], usize, Exit); 5] = [
+            (&[], 1, Exit::Complete),
+            (&[ConnectionLost], 1, Exit::Unreachable),
+            (&[PermissionDenied], 1, Exit::Incomplete),
+            (&[PermissionDenied], 0, Exit::Refused),
+            (&[NotFound, ConnectionLost], 1, Exit::Incomplete),
+        ];
+        for (kinds, listed, exit) in cases {
+            let there = std::iter::repeat_with(|| Ok(entry(EntryKind::File))).take(listed);
+            let failed = kinds.iter().map(|kind| Err(edt::Error::new(*kind, "could not list `a`")));
+            let mut out = Vec::new();
+            assert_eq!(list_all(&args, there.chain(failed), &mut out).unwrap(), exit, "{kinds:?}");
+            assert_eq!(out, b"a/b\n".repeat(listed));
+        }
     }
 
     #[test]
