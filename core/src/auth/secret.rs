@@ -1,5 +1,6 @@
 //! The shared secret of a server and its callers: found, generated, and proven without being sent.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,9 @@ pub const MIN_LENGTH: usize = 16;
 
 const HINT: &str =
     "set EDT_TOKEN or use --token-file with the secret that `edt serve` showed; `openssl rand -hex 32` makes a new one";
+
+/// Why a secret is refused whose bytes are no text.
+const NO_TEXT: &str = "it is no text in UTF-8";
 
 /// Where a secret came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,10 +49,7 @@ impl Secret {
     pub fn new(text: &str, place: &str) -> Result<Self> {
         let text = text.trim();
         if text.len() < MIN_LENGTH {
-            let cause = if text.is_empty() { "it is empty" } else { "it has fewer than 16 characters" };
-            return Err(Error::new(ErrorKind::Refused, format!("could not use the secret from {place}"))
-                .with_cause(cause)
-                .with_hint(HINT));
+            return Err(unusable(place, if text.is_empty() { "it is empty" } else { "it has fewer than 16 characters" }));
         }
         Ok(Self(text.as_bytes().to_vec()))
     }
@@ -94,14 +95,13 @@ pub fn find_or_generate(source: &SecretSource) -> Result<(Secret, Origin)> {
 
 /// Where the secret of [`SecretSource::Environment`] may lie.
 struct Finder {
-    variable: Option<String>,
+    variable: Option<OsString>,
     directory: Result<PathBuf>,
 }
 
 impl Finder {
     fn of_process() -> Self {
-        let variable = std::env::var_os(VARIABLE).map(|text| text.to_string_lossy().into_owned());
-        Self { variable: variable.filter(|text| !text.is_empty()), directory: config_dir() }
+        Self { variable: std::env::var_os(VARIABLE).filter(|text| !text.is_empty()), directory: config_dir() }
     }
 
     fn existing(&self, source: &SecretSource) -> Result<Option<(Secret, Origin)>> {
@@ -117,7 +117,10 @@ impl Finder {
 
     fn in_environment(&self) -> Result<Option<(Secret, Origin)>> {
         if let Some(text) = &self.variable {
-            return Ok(Some((Secret::new(text, "the variable `EDT_TOKEN`")?, Origin::Environment)));
+            let place = "the variable `EDT_TOKEN`";
+            // What stands for other bytes would stand for all of them.
+            let text = text.to_str().ok_or_else(|| unusable(place, NO_TEXT))?;
+            return Ok(Some((Secret::new(text, place)?, Origin::Environment)));
         }
         let Ok(path) = self.directory.as_ref().map(|directory| directory.join("token")) else {
             return Ok(None);
@@ -142,9 +145,15 @@ impl Finder {
 }
 
 fn read(path: &Path) -> Result<Secret> {
-    let text = fs::read_to_string(path)
-        .map_err(|cause| Error::io(format!("could not read the secret from `{}`", path.display()), &cause).with_hint(HINT))?;
-    Secret::new(text.lines().next().unwrap_or_default(), &format!("`{}`", path.display()))
+    let place = format!("`{}`", path.display());
+    let content = fs::read(path)
+        .map_err(|cause| Error::io(format!("could not read the secret from {place}"), &cause).with_hint(HINT))?;
+    let first = content.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    Secret::new(std::str::from_utf8(first).map_err(|_| unusable(&place, NO_TEXT))?, &place)
+}
+
+fn unusable(place: &str, cause: &str) -> Error {
+    Error::new(ErrorKind::Refused, format!("could not use the secret from {place}")).with_cause(cause).with_hint(HINT)
 }
 
 /// Bytes from the random generator of the operating system; the one of the cryptography library needs 20 ms before its first byte.
@@ -162,7 +171,7 @@ mod tests {
     const TEXT: &str = "0123456789abcdef";
 
     fn finder(directory: &Path, variable: Option<&str>) -> Finder {
-        Finder { variable: variable.map(str::to_owned), directory: Ok(directory.to_owned()) }
+        Finder { variable: variable.map(OsString::from), directory: Ok(directory.to_owned()) }
     }
 
     #[test]
@@ -192,8 +201,26 @@ mod tests {
     fn only_the_first_line_of_a_file_counts() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("secret");
-        fs::write(&path, format!("  {TEXT} \r\nsecond line\n")).unwrap();
-        assert_eq!(find(&SecretSource::File(path)).unwrap().as_bytes(), TEXT.as_bytes());
+        for second in [&b"second line\n"[..], b"\xff"] {
+            fs::write(&path, [format!("  {TEXT} \r\n").as_bytes(), second].concat()).unwrap();
+            assert_eq!(find(&SecretSource::File(path.clone())).unwrap().as_bytes(), TEXT.as_bytes());
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_secret_that_is_no_text_is_refused_and_not_read_as_another() {
+        use std::os::unix::ffi::OsStringExt as _;
+
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("secret");
+        let bytes = [TEXT.as_bytes(), b"\xff\n"].concat();
+        fs::write(&path, &bytes).unwrap();
+        let finder = Finder { variable: Some(OsString::from_vec(bytes)), ..finder(directory.path(), None) };
+        for source in [SecretSource::File(path), SecretSource::Environment] {
+            let error = finder.existing(&source).unwrap_err();
+            assert_eq!((error.kind(), error.cause()), (ErrorKind::Refused, Some(NO_TEXT)));
+        }
     }
 
     #[test]
