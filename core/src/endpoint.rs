@@ -254,9 +254,11 @@ fn percent_decode(text: &str) -> Option<Vec<u8>> {
     let mut rest = text.as_bytes();
     while let Some((first, tail)) = rest.split_first() {
         if *first == b'%' {
-            let digits = std::str::from_utf8(tail.get(..2)?).ok()?;
+            let (digits, behind) = tail.split_at_checked(2)?;
+            // A sign before a digit would make a number too.
+            let digits = std::str::from_utf8(digits).ok().filter(|digits| !digits.contains('+'))?;
             bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = &tail[2..];
+            rest = behind;
         } else {
             bytes.push(*first);
             rest = tail;

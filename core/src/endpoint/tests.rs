@@ -64,7 +64,18 @@ fn a_signature_is_not_shown() {
 
 #[test]
 fn unknown_schemes_and_broken_urls_are_refused() {
-    for bad in ["gopher://x/y", "edt://", "edt://host:0/", "edt://host:99999/", "edt://user@host/", "edt://h/%zz", "", "zero:x"] {
+    for bad in [
+        "gopher://x/y",
+        "edt://",
+        "edt://host:0/",
+        "edt://host:99999/",
+        "edt://user@host/",
+        "edt://h/%zz",
+        "edt://h/%+5",
+        "edt://h/%5",
+        "",
+        "zero:x",
+    ] {
         assert!(Endpoint::from(bad).resolve().is_err(), "{bad} passed");
     }
 }
