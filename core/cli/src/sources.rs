@@ -172,7 +172,8 @@ impl Pattern {
     }
 
     fn error(&self, kind: ErrorKind, cause: impl std::fmt::Display) -> Error {
-        Error::new(kind, format!("could not expand the pattern `{}`", self.source)).with_cause(cause)
+        // As all errors show it, without what signs it.
+        Error::new(kind, format!("could not expand the pattern `{}`", Endpoint::new(&self.source))).with_cause(cause)
     }
 }
 
@@ -214,6 +215,13 @@ mod tests {
         for source in ["plain", "edt://[::1]/a", "edt://[::1]", "zero:2x1MiB", "null:", "file:///a*", "https://h/a?b=[c"] {
             assert_eq!(parts(source), None, "{source}");
         }
+    }
+
+    #[test]
+    fn an_error_of_a_pattern_shows_no_signature() {
+        let pattern = Pattern::parse("https://h/a*?x=1&sig=hunter2").unwrap().unwrap();
+        let error = pattern.error(ErrorKind::NotFound, "nothing matches it");
+        assert_eq!(error.what(), "could not expand the pattern `https://h/a*?x=1&sig=...`");
     }
 
     #[test]
