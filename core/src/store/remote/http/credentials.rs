@@ -1,7 +1,7 @@
 //! What a server is told of who asks: a bearer token, or user and password.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use reqwest::RequestBuilder;
 
@@ -75,9 +75,23 @@ fn discovered(variable: &dyn Fn(&str) -> Option<String>, user_id: Option<u32>) -
         return Credentials::TokenFile(PathBuf::from(path));
     }
     let Some(user_id) = user_id else { return Credentials::None };
-    let places = variable("XDG_RUNTIME_DIR").into_iter().chain(["/tmp".to_owned()]);
-    let found = places.map(|place| PathBuf::from(place).join(format!("bt_u{user_id}"))).find(|path| path.is_file());
+    let below = |place: &str| PathBuf::from(place).join(format!("bt_u{user_id}"));
+    let of_session = variable("XDG_RUNTIME_DIR").map(|place| below(&place)).filter(|path| path.is_file());
+    let found = of_session.or_else(|| Some(below("/tmp")).filter(|path| is_own(path, user_id)));
     found.map_or(Credentials::None, Credentials::TokenFile)
+}
+
+/// Whether this is a file of the user, and no link: in a directory for everybody others may have put a token of theirs under its name, or a
+/// link to what is no token at all.
+#[cfg(unix)]
+fn is_own(path: &Path, user_id: u32) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    path.symlink_metadata().is_ok_and(|found| found.is_file() && found.uid() == user_id)
+}
+
+#[cfg(not(unix))]
+fn is_own(path: &Path, _: u32) -> bool {
+    path.is_file()
 }
 
 fn is_signed(query: &str) -> bool {
@@ -116,6 +130,18 @@ mod tests {
         assert_eq!(found(&[("XDG_RUNTIME_DIR", &runtime)]).as_deref(), Some("from-runtime"));
         assert_eq!(found(&[("BEARER_TOKEN_FILE", "/nowhere/token"), ("XDG_RUNTIME_DIR", &runtime)]), None);
         assert_eq!(found(&[]), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_token_that_another_user_has_put_there_and_a_link_are_not_taken() {
+        let place = tempfile::tempdir().unwrap();
+        let (file, link) = (place.path().join("file"), place.path().join("link"));
+        std::fs::write(&file, "token").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let user = user_id().unwrap();
+        assert!(is_own(&file, user));
+        assert!(!is_own(&file, user + 1) && !is_own(&link, user) && !is_own(&place.path().join("none"), user));
     }
 
     #[test]
