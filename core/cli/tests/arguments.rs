@@ -6,6 +6,26 @@ use support::World;
 
 const COMMANDS: [&str; 11] = ["cp", "serve", "ls", "stat", "rm", "verify", "history", "jobs", "doctor", "completions", "man"];
 
+/// What a user may set.
+const VARIABLES: [&str; 16] = [
+    "EDT_TOKEN",
+    "EDT_CONFIG_DIR",
+    "EDT_HISTORY,",
+    "EDT_HISTORY_DAYS",
+    "EDT_DATA_DIR",
+    "EDT_HOST_STREAMS",
+    "EDT_SERVER_STREAMS",
+    "EDT_HOST_MEMORY",
+    "EDT_HOST_RATE",
+    "EDT_BROKER,",
+    "EDT_BROKER_DIR",
+    "EDT_HTTP_TOKEN",
+    "EDT_HTTP_TPC",
+    "EDT_SSH",
+    "EDT_PYTHON",
+    "EDT_LOG",
+];
+
 #[test]
 fn help_of_the_program_lists_commands_and_exit_codes() {
     let help = World::new().edt("help").expect(0).out;
@@ -15,6 +35,15 @@ fn help_of_the_program_lists_commands_and_exit_codes() {
     assert!(help.starts_with("Moves trees of files"), "{help}");
     for text in ["Exit codes:", "130  interrupted", "EDT_TOKEN", "EDT_LOG"] {
         assert!(help.contains(text), "{text} is missing in\n{help}");
+    }
+    assert_eq!(help.contains("\n  flight://"), cfg!(feature = "flight"), "{help}");
+}
+
+#[test]
+fn help_of_the_program_names_every_variable_that_it_heeds() {
+    let help = World::new().edt("help").expect(0).out;
+    for variable in VARIABLES {
+        assert!(help.contains(&format!(" {variable}")), "{variable} is missing in\n{help}");
     }
 }
 

@@ -43,7 +43,11 @@ const SHARING: &str = "\
 Transfers of one host share its streams, its memory and, with --host-rate, a
 rate: max-min fair, by the weight of their --policy (high 4, fair 2, low 1).
 What one does not need goes to the others. No service runs for that: they meet
-in a directory of this user, or in EDT_BROKER_DIR.";
+in a directory of this user, or in EDT_BROKER_DIR.
+
+The limits are options of `edt cp`, as --host-streams, or EDT_HOST_STREAMS,
+EDT_SERVER_STREAMS, EDT_HOST_MEMORY and EDT_HOST_RATE; where transfers say
+different things, the least holds. EDT_BROKER=off leaves a transfer out.";
 
 /// Each line is a process, its age, its server, its streams and its share of them, its rate, its memory.
 #[derive(Debug, Args)]

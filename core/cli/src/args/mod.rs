@@ -31,7 +31,7 @@ pub(crate) use train::TrainArgs;
 
 use crate::exit::EXIT_CODES;
 
-const ENVIRONMENT: &str = "\
+const ENDPOINTS: &str = "\
 Endpoints:
   path, file:///path      files of this host
   edt://host[:port]/path  files of a host where `edt serve` runs
@@ -42,22 +42,39 @@ Endpoints:
   sftp://[user@]host/path a host reached with ssh, below the home directory
   ftp://host/path         an FTP server; ftps:// with TLS
   null:                   takes what is written, and keeps nothing
-  zero:[COUNTx]SIZE       files made in memory, as zero:4x1GiB
+  zero:[COUNTx]SIZE       files made in memory, as zero:4x1GiB";
 
+/// The endpoints that a build with the feature `flight` has besides.
+const FLIGHT: &str = if cfg!(feature = "flight") {
+    "\n  flight://host/path      an Arrow Flight service; flight+tls://, always encrypted"
+} else {
+    ""
+};
+
+const ENVIRONMENT: &str = "\
 Environment:
   EDT_TOKEN  the shared secret; secrets are never arguments
+  EDT_CONFIG_DIR
+             where the secret, a server's identity and those that are pinned are
+             kept (default: ~/.config/edt on Linux)
   EDT_HISTORY, EDT_HISTORY_DAYS, EDT_DATA_DIR
              what is kept of transfers: `edt help history`
   EDT_HOST_STREAMS, EDT_SERVER_STREAMS, EDT_HOST_MEMORY, EDT_HOST_RATE,
   EDT_BROKER, EDT_BROKER_DIR
              what all transfers of this host share: `edt help jobs`
+  EDT_HTTP_TOKEN
+             a bearer token for web and WebDAV servers
+  EDT_HTTP_TPC
+             1: a WebDAV server fetches from others, whatever it calls itself
+  EDT_SSH    the program for sftp:// (default: ssh)
+  EDT_PYTHON the Python of `edt train` and `edt learn`
   EDT_LOG    what to log: error, warn, info, debug, trace, or module=level
              (default: info for `edt serve`, else warn)";
 
 /// Moves trees of files between endpoints as fast as the path allows, and tunes itself while it does.
 #[derive(Debug, Parser)]
 #[command(name = "edt", version, max_term_width = 120)]
-#[command(arg_required_else_help = true, after_help = format!("{ENVIRONMENT}\n\n{EXIT_CODES}"))]
+#[command(arg_required_else_help = true, after_help = format!("{ENDPOINTS}{FLIGHT}\n\n{ENVIRONMENT}\n\n{EXIT_CODES}"))]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
