@@ -77,20 +77,8 @@ fn tell(out: &mut impl Write, args: &CleanArgs, item: &AbandonedItem) -> io::Res
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::terminal::Closed;
     use std::cell::RefCell;
-
-    /// A pipe whose reader went away.
-    struct Closed;
-
-    impl Write for Closed {
-        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-            Err(io::ErrorKind::BrokenPipe.into())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
 
     #[test]
     fn all_is_removed_whoever_reads_of_it() {

@@ -66,7 +66,7 @@ impl Exit {
         }
     }
 
-    /// The exit of a transfer in which some items failed, by the names of the kinds of their errors.
+    /// The exit of a command of which some items failed, by the names of the kinds of their errors.
     ///
     /// The gravest failures decide: those that the same command would meet again, such as an item that is missing. Lost connections beside
     /// them do not hide them. A service that refuses all that it was asked for refused as a whole; what only lost its connection, it may be
@@ -79,6 +79,23 @@ impl Exit {
             (_, false) if nothing_done && lasting.iter().all(|name| is(name, &REFUSALS)) => Self::Refused,
             _ => Self::Incomplete,
         }
+    }
+}
+
+/// The kinds of the errors of items that failed, each once.
+#[derive(Debug, Default)]
+pub(crate) struct FailedKinds(Vec<&'static str>);
+
+impl FailedKinds {
+    pub(crate) fn add(&mut self, kind: ErrorKind) {
+        if !self.0.contains(&kind.name()) {
+            self.0.push(kind.name());
+        }
+    }
+
+    /// The exit of a command of which these items failed; without any all is there.
+    pub(crate) fn exit(&self, nothing_done: bool) -> Exit {
+        if self.0.is_empty() { Exit::Complete } else { Exit::of_failures(self.0.iter().copied(), nothing_done) }
     }
 }
 

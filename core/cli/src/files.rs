@@ -9,9 +9,9 @@ use edt::store::{Depth, Entry, EntryKind};
 use serde_json::{Value, json};
 
 use crate::args::{ListArgs, RemoveArgs, StatArgs};
-use crate::exit::Exit;
+use crate::exit::{Exit, FailedKinds};
 use crate::sources::{endpoint, unexpanded};
-use crate::terminal::{Stdout, complain, printable};
+use crate::terminal::{Stdout, complain, printable, unless_closed};
 
 pub(crate) fn list(args: &ListArgs) -> anyhow::Result<Exit> {
     let told = |error| unexpanded(error, &args.url);
@@ -27,24 +27,26 @@ pub(crate) fn list(args: &ListArgs) -> anyhow::Result<Exit> {
 
 /// Shows entries, and what could not be listed. Where the server was lost, more may be missing than is told.
 fn list_all(args: &ListArgs, entries: impl Iterator<Item = edt::Result<Entry>>, out: &mut impl Write) -> anyhow::Result<Exit> {
-    let (mut nothing, mut failed) = (true, Vec::new());
+    let (mut nothing, mut failed, mut told) = (true, FailedKinds::default(), Ok(()));
     for entry in entries {
         nothing &= entry.is_err();
-        match entry {
-            Ok(entry) if args.json => writeln!(out, "{}", as_json(&entry))?,
-            Ok(entry) if args.long => line(out, &args.url, &long(&entry), &entry)?,
-            Ok(entry) => line(out, &args.url, "", &entry)?,
+        told = match entry {
+            Ok(entry) if args.json => writeln!(out, "{}", as_json(&entry)),
+            Ok(entry) if args.long => line(out, &args.url, &long(&entry), &entry),
+            Ok(entry) => line(out, &args.url, "", &entry),
             Err(error) => {
-                let kind = error.kind().name();
-                if !failed.contains(&kind) {
-                    failed.push(kind);
-                }
+                failed.add(error.kind());
                 complain(&error.into());
+                Ok(())
             }
+        };
+        if told.is_err() {
+            break;
         }
     }
-    out.flush()?;
-    Ok(if failed.is_empty() { Exit::Complete } else { Exit::of_failures(failed, nothing) })
+    // Whoever read may have gone away: what failed until then did so all the same.
+    unless_closed(told.and_then(|()| out.flush()))?;
+    Ok(failed.exit(nothing))
 }
 
 pub(crate) fn stat(args: &StatArgs) -> anyhow::Result<Exit> {
@@ -180,6 +182,13 @@ fn civil(days: i64) -> (i64, i64, i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::ConnectArgs;
+    use crate::terminal::Closed;
+
+    fn recursive() -> ListArgs {
+        let (url, connect) = ("edt://h/".to_owned(), ConnectArgs::default());
+        ListArgs { recursive: true, long: false, json: false, connect, url }
+    }
 
     fn entry(kind: EntryKind) -> Entry {
         Entry {
@@ -203,8 +212,6 @@ mod tests {
     fn a_listing_that_lost_its_server_is_not_one_with_a_few_failures() {
         use edt::ErrorKind::{self, ConnectionLost, NotFound, PermissionDenied};
 
-        let (url, connect) = ("edt://h/".to_owned(), crate::args::ConnectArgs::default());
-        let args = ListArgs { recursive: true, long: false, json: false, connect, url };
         let cases: [(&[ErrorKind], usize, Exit); 5] = [
             (&[], 1, Exit::Complete),
             (&[ConnectionLost], 1, Exit::Unreachable),
@@ -216,9 +223,18 @@ mod tests {
             let there = std::iter::repeat_with(|| Ok(entry(EntryKind::File))).take(listed);
             let failed = kinds.iter().map(|kind| Err(edt::Error::new(*kind, "could not list `a`")));
             let mut out = Vec::new();
-            assert_eq!(list_all(&args, there.chain(failed), &mut out).unwrap(), exit, "{kinds:?}");
+            assert_eq!(list_all(&recursive(), there.chain(failed), &mut out).unwrap(), exit, "{kinds:?}");
             assert_eq!(out, b"a/b\n".repeat(listed));
         }
+    }
+
+    #[test]
+    fn what_could_not_be_listed_counts_whoever_reads() {
+        let unlisted = Err(edt::Error::new(edt::ErrorKind::PermissionDenied, "could not list `a`"));
+        let entries = [unlisted, Ok(entry(EntryKind::File))];
+        assert_eq!(list_all(&recursive(), entries.into_iter(), &mut Closed).unwrap(), Exit::Incomplete);
+        let entries = [Ok(entry(EntryKind::File))];
+        assert_eq!(list_all(&recursive(), entries.into_iter(), &mut Closed).unwrap(), Exit::Complete);
     }
 
     #[test]

@@ -107,6 +107,21 @@ impl Write for Stderr {
     }
 }
 
+/// A pipe whose reader went away, for tests.
+#[cfg(test)]
+pub(crate) struct Closed;
+
+#[cfg(test)]
+impl Write for Closed {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::BrokenPipe.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
