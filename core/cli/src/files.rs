@@ -72,15 +72,20 @@ pub(crate) fn remove(args: &RemoveArgs) -> anyhow::Result<Exit> {
         failed.extend(removed.err().map(|error| unexpanded(error, endpoint.as_str())));
     }
     match failed.pop() {
-        None => Ok(Exit::Complete),
         Some(only) if args.urls.len() == 1 => Err(only.into()),
-        Some(last) => {
-            for error in failed.into_iter().chain([last]) {
-                complain(&error.into());
-            }
-            Ok(Exit::Incomplete)
-        }
+        last => Ok(complain_of_all(failed.into_iter().chain(last), args.urls.len())),
     }
+}
+
+/// Shows why some of so many items could not be removed.
+fn complain_of_all(errors: impl Iterator<Item = edt::Error>, items: usize) -> Exit {
+    let (mut kinds, mut failed) = (FailedKinds::default(), 0);
+    for error in errors {
+        kinds.add(error.kind());
+        failed += 1;
+        complain(&error.into());
+    }
+    kinds.exit(failed == items)
 }
 
 fn depth(recursive: bool) -> Depth {
@@ -235,6 +240,23 @@ mod tests {
         assert_eq!(list_all(&recursive(), entries.into_iter(), &mut Closed).unwrap(), Exit::Incomplete);
         let entries = [Ok(entry(EntryKind::File))];
         assert_eq!(list_all(&recursive(), entries.into_iter(), &mut Closed).unwrap(), Exit::Complete);
+    }
+
+    #[test]
+    fn several_that_are_not_removed_are_judged_as_those_of_a_copy() {
+        use edt::ErrorKind::{self, NotFound, PermissionDenied, Unreachable};
+
+        let cases: [(&[ErrorKind], Exit); 5] = [
+            (&[], Exit::Complete),
+            (&[PermissionDenied], Exit::Incomplete),
+            (&[PermissionDenied; 2], Exit::Refused),
+            (&[Unreachable; 2], Exit::Unreachable),
+            (&[NotFound; 2], Exit::Incomplete),
+        ];
+        for (kinds, exit) in cases {
+            let errors = kinds.iter().map(|kind| edt::Error::new(*kind, "could not remove `a`"));
+            assert_eq!(complain_of_all(errors, 2), exit, "{kinds:?}");
+        }
     }
 
     #[test]

@@ -277,6 +277,7 @@ fn a_read_only_server_is_read_but_not_written() {
     world.edt(&format!("cp {url}/ copy")).expect(0);
     world.edt(&format!("cp copy/a.txt {url}/new")).expect(3);
     world.edt(&format!("rm {url}/a.txt")).expect(3);
+    world.edt(&format!("rm {url}/a.txt {url}/sub/b.bin")).expect(3);
     assert_eq!(names(&world.path("src")), ["a.txt", "sub/b.bin"]);
 }
 
