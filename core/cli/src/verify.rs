@@ -11,7 +11,7 @@ use edt::protocol::hex;
 use serde::Serialize;
 
 use crate::args::VerifyArgs;
-use crate::exit::{Exit, is_closed_pipe};
+use crate::exit::{Exit, FailedKinds, is_closed_pipe};
 use crate::sources::endpoint;
 use crate::terminal::{Stdout, printable, say};
 
@@ -26,7 +26,11 @@ enum Outcome {
     /// It is not there.
     Missing,
     /// It could not be read.
-    Failed { why: String },
+    Failed {
+        why: String,
+        #[serde(skip)]
+        kind: ErrorKind,
+    },
 }
 
 /// How many files had each outcome.
@@ -36,6 +40,8 @@ struct Counts {
     differs: u64,
     missing: u64,
     failed: u64,
+    #[serde(skip)]
+    kinds: FailedKinds,
 }
 
 pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<Exit> {
@@ -62,7 +68,7 @@ pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<Exit> {
     if listing.may_be_cut() {
         say("warning: the manifest does not tell how many files it lists: an early edt wrote it, or it was cut");
     }
-    Ok(if counts.is_clean() { Exit::Complete } else { Exit::Incomplete })
+    Ok(counts.exit())
 }
 
 fn open(path: &Path) -> edt::Result<File> {
@@ -75,16 +81,20 @@ fn open(path: &Path) -> edt::Result<File> {
 
 impl Counts {
     fn add(&mut self, outcome: &Outcome) {
-        *match outcome {
-            Outcome::Ok => &mut self.ok,
-            Outcome::Differs { .. } => &mut self.differs,
-            Outcome::Missing => &mut self.missing,
-            Outcome::Failed { .. } => &mut self.failed,
-        } += 1;
+        let (count, kind) = match outcome {
+            Outcome::Ok => (&mut self.ok, None),
+            Outcome::Differs { .. } => (&mut self.differs, Some(ErrorKind::Corrupted)),
+            Outcome::Missing => (&mut self.missing, Some(ErrorKind::NotFound)),
+            Outcome::Failed { kind, .. } => (&mut self.failed, Some(*kind)),
+        };
+        *count += 1;
+        if let Some(kind) = kind {
+            self.kinds.add(kind);
+        }
     }
 
-    fn is_clean(&self) -> bool {
-        self.differs + self.missing + self.failed == 0
+    fn exit(&self) -> Exit {
+        self.kinds.exit(self.ok == 0)
     }
 }
 
@@ -93,7 +103,7 @@ fn judge(expected: &Expected, answer: edt::Result<Digests>) -> Outcome {
     let found = match answer {
         Ok(found) => found,
         Err(error) if error.kind() == ErrorKind::NotFound => return Outcome::Missing,
-        Err(error) => return Outcome::Failed { why: error.to_string() },
+        Err(error) => return Outcome::Failed { why: error.to_string(), kind: error.kind() },
     };
     let differs =
         |what: &str, now: &str, listed: &str| Outcome::Differs { why: format!("{what} is {now}, the manifest says {listed}") };
@@ -105,7 +115,7 @@ fn judge(expected: &Expected, answer: edt::Result<Digests>) -> Outcome {
         (Some(size), _) if size != found.size => differs("size", &found.size.to_string(), &size.to_string()),
         (_, Some(crc64nvme)) if crc64nvme != found.crc64nvme => differs("crc64nvme", &found.crc64nvme, &crc64nvme),
         (_, Some(_)) => Outcome::Ok,
-        (_, None) => Outcome::Failed { why: "the manifest has no digest of it".to_owned() },
+        (_, None) => Outcome::Failed { why: "the manifest has no digest of it".to_owned(), kind: ErrorKind::InvalidInput },
     }
 }
 
@@ -126,7 +136,7 @@ fn tell(out: &mut impl Write, json: bool, path: &str, outcome: &Outcome) -> anyh
         Outcome::Ok => {}
         Outcome::Differs { why } => writeln!(out, "differs: {path}: {}", printable(why))?,
         Outcome::Missing => writeln!(out, "missing: {path}")?,
-        Outcome::Failed { why } => writeln!(out, "failed: {path}: {}", printable(why))?,
+        Outcome::Failed { why, .. } => writeln!(out, "failed: {path}: {}", printable(why))?,
     }
     Ok(())
 }
@@ -135,7 +145,7 @@ fn conclude(out: &mut impl Write, json: bool, counts: &Counts) -> anyhow::Result
     if json {
         writeln!(out, "{}", serde_json::to_string(counts)?)?;
     } else {
-        let Counts { ok, differs, missing, failed } = counts;
+        let Counts { ok, differs, missing, failed, .. } = counts;
         writeln!(out, "{ok} ok, {differs} differ, {missing} missing, {failed} failed")?;
     }
     Ok(out.flush()?)
@@ -176,7 +186,30 @@ mod tests {
     fn a_file_that_is_gone_is_missing_and_one_that_cannot_be_read_failed() {
         let error = |kind| Err(edt::Error::new(kind, "x"));
         assert_eq!(judge(&expected(None), error(ErrorKind::NotFound)), Outcome::Missing);
-        assert_eq!(judge(&expected(None), error(ErrorKind::PermissionDenied)), Outcome::Failed { why: "x".into() });
+        let kind = ErrorKind::PermissionDenied;
+        assert_eq!(judge(&expected(None), error(kind)), Outcome::Failed { why: "x".into(), kind });
+    }
+
+    #[test]
+    fn a_service_that_refuses_every_file_has_refused_as_a_whole() {
+        use edt::ErrorKind::{InvalidInput, PermissionDenied, Throttled};
+
+        let failed = |kind| Outcome::Failed { why: String::new(), kind };
+        let differs = Outcome::Differs { why: String::new() };
+        let cases: [(&[Outcome], Exit); 7] = [
+            (&[Outcome::Ok], Exit::Complete),
+            (&[failed(PermissionDenied), failed(PermissionDenied)], Exit::Refused),
+            (&[failed(PermissionDenied), Outcome::Ok], Exit::Incomplete),
+            (&[failed(PermissionDenied), differs], Exit::Incomplete),
+            (&[failed(PermissionDenied), Outcome::Missing], Exit::Incomplete),
+            (&[failed(Throttled), Outcome::Ok], Exit::Unreachable),
+            (&[failed(InvalidInput)], Exit::Incomplete),
+        ];
+        for (outcomes, exit) in cases {
+            let mut counts = Counts::default();
+            outcomes.iter().for_each(|outcome| counts.add(outcome));
+            assert_eq!(counts.exit(), exit, "{outcomes:?}");
+        }
     }
 
     #[test]
@@ -184,10 +217,12 @@ mod tests {
         let mut out = Vec::new();
         tell(&mut out, true, "a", &Outcome::Differs { why: "w".into() }).unwrap();
         tell(&mut out, false, "a", &Outcome::Ok).unwrap();
-        tell(&mut out, false, "\x1b", &Outcome::Failed { why: "\x1b[2J".into() }).unwrap();
+        tell(&mut out, true, "a", &Outcome::Failed { why: "w".into(), kind: ErrorKind::Io }).unwrap();
+        tell(&mut out, false, "\x1b", &Outcome::Failed { why: "\x1b[2J".into(), kind: ErrorKind::Io }).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap(),
-            "{\"path\":\"a\",\"result\":\"differs\",\"why\":\"w\"}\nfailed: \\u{1b}: \\u{1b}[2J\n"
+            "{\"path\":\"a\",\"result\":\"differs\",\"why\":\"w\"}\n{\"path\":\"a\",\"result\":\"failed\",\"why\":\"w\"}\n\
+             failed: \\u{1b}: \\u{1b}[2J\n"
         );
     }
 }
