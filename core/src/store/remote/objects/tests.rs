@@ -20,6 +20,8 @@ struct Service {
     objects: Mutex<BTreeMap<String, (Object, Vec<u8>)>>,
     uploads: Mutex<BTreeMap<String, Begun>>,
     requests: Mutex<Vec<String>>,
+    /// How often a key was made a URL.
+    shown: AtomicUsize,
     /// Answers of uploads that are lost on their way.
     lost: AtomicUsize,
     /// Whether the user may neither list nor describe.
@@ -83,6 +85,7 @@ impl Objects for Arc<Service> {
     }
 
     fn show(&self, key: &str) -> String {
+        self.shown.fetch_add(1, Ordering::SeqCst);
         format!("mem://b/{key}")
     }
 
@@ -366,6 +369,7 @@ fn uploads_that_nobody_completes_are_found_below_their_url_and_removed() {
         uploads.remove(item).unwrap();
     }
     assert_eq!(place.service.uploads.lock().values().map(|begun| begun.key.clone()).collect::<Vec<_>>(), ["dd"]);
+    assert_eq!(place.service.shown.load(Ordering::SeqCst), 3, "each of them is named once, however many there are");
 }
 
 #[test]

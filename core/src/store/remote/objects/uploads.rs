@@ -1,5 +1,7 @@
 //! Uploads in parts: the note on one that may be continued, and those that were never completed.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::super::{Abandoned, AbandonedItem, Objects, Patience, Upload};
@@ -29,13 +31,14 @@ struct Uploads<S> {
     service: S,
     patience: Patience,
     base: String,
-    found: Vec<Upload>,
+    /// What was listed, by the name that it was given.
+    listed: HashMap<String, Vec<Upload>>,
 }
 
 /// Opens the bucket of a URL to look for uploads that were not completed.
 pub(in crate::store::remote) fn open(service: impl Objects, url: &ServiceUrl) -> Result<Box<dyn Abandoned>> {
     let base = base(url)?.to_string();
-    Ok(Box::new(Uploads { service, patience: Patience::new(), base, found: Vec::new() }))
+    Ok(Box::new(Uploads { service, patience: Patience::new(), base, listed: HashMap::new() }))
 }
 
 impl<S: Objects> Uploads<S> {
@@ -52,13 +55,18 @@ impl<S: Objects> Abandoned for Uploads<S> {
     fn list(&mut self) -> Result<Vec<Result<AbandonedItem>>> {
         let mut found = self.patience.run(|| self.service.uploads(&self.base))?;
         found.retain(|upload| self.is_below(&upload.key));
-        self.found = found;
-        let item = |upload: &Upload| AbandonedItem { name: self.name(upload), begun_ns: upload.begun_ns, bytes: None };
-        Ok(self.found.iter().map(|upload| Ok(item(upload))).collect())
+        self.listed.clear();
+        let mut items = Vec::with_capacity(found.len());
+        for upload in found {
+            let name = self.name(&upload);
+            items.push(Ok(AbandonedItem { name: name.clone(), begun_ns: upload.begun_ns, bytes: None }));
+            self.listed.entry(name).or_default().push(upload);
+        }
+        Ok(items)
     }
 
     fn remove(&self, item: &AbandonedItem) -> Result<()> {
-        let mut named = self.found.iter().filter(|upload| self.name(upload) == item.name);
+        let mut named = self.listed.get(&item.name).into_iter().flatten();
         named.try_for_each(|upload| self.patience.run(|| self.service.abort(upload)))
     }
 }
