@@ -1,5 +1,6 @@
 //! What options and variables say of the limits of the host, and what holds for all its transfers.
 
+use std::ffi::OsString;
 use std::num::NonZeroU16;
 
 use minicbor::{Decode, Encode};
@@ -41,11 +42,13 @@ pub(crate) struct Limits {
 impl Limits {
     /// What options say, and variables where those do not; `None` if the transfer takes no part.
     pub(crate) fn read(options: &HostLimits) -> Result<Option<Self>> {
-        Self::read_from(options, |name| std::env::var(name).ok())
+        Self::read_from(options, std::env::var_os)
     }
 
-    fn read_from(options: &HostLimits, variable: impl Fn(&'static str) -> Option<String>) -> Result<Option<Self>> {
-        let variable = |name| variable(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+    fn read_from(options: &HostLimits, variable: impl Fn(&'static str) -> Option<OsString>) -> Result<Option<Self>> {
+        // One that is no text holds something all the same, which is refused.
+        let text = |name| variable(name).map(|value| value.to_string_lossy().trim().to_owned());
+        let variable = |name| text(name).filter(|text| !text.is_empty());
         let apart = match (options.sharing, variable("EDT_BROKER").as_deref()) {
             (Sharing::Apart, _) | (Sharing::Environment, Some("off")) => true,
             (Sharing::Shared, _) | (Sharing::Environment, None | Some("on")) => false,
@@ -130,7 +133,7 @@ mod tests {
     use super::*;
 
     fn read(options: &HostLimits, variables: &[(&str, &str)]) -> Result<Option<Limits>> {
-        Limits::read_from(options, |name| variables.iter().find(|(other, _)| *other == name).map(|(_, text)| (*text).to_owned()))
+        Limits::read_from(options, |name| variables.iter().find(|(other, _)| *other == name).map(|(_, text)| text.into()))
     }
 
     #[test]
@@ -165,6 +168,18 @@ mod tests {
             [HostLimits { memory: Some(1), ..HostLimits::default() }, HostLimits { rate: Some(0.0), ..HostLimits::default() }]
         {
             assert!(read(&options, &[]).is_err());
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_text_is_refused_too() {
+        use std::os::unix::ffi::OsStringExt as _;
+
+        for name in ["EDT_BROKER", "EDT_HOST_STREAMS", "EDT_SERVER_STREAMS", "EDT_HOST_MEMORY", "EDT_HOST_RATE"] {
+            let variable = |other: &'static str| (other == name).then(|| OsString::from_vec(b"1\xff".to_vec()));
+            let error = Limits::read_from(&HostLimits::default(), variable).unwrap_err();
+            assert!(error.what().contains(name) && error.kind() == ErrorKind::InvalidInput, "{error}");
         }
     }
 

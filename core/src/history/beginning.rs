@@ -1,5 +1,6 @@
 //! What the history keeps of a transfer when it begins.
 
+use std::ffi::OsStr;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
@@ -56,7 +57,7 @@ pub(super) struct PathFacts {
 impl Beginning {
     /// Of a transfer with these options; `None` if the history is to keep nothing of it, or the endpoints are none.
     pub(crate) fn of(sources: &[Endpoint], destination: &Endpoint, options: &TransferOptions) -> Option<Self> {
-        let remember = remembered(options.history, std::env::var("EDT_HISTORY").ok().as_deref());
+        let remember = remembered(options.history, std::env::var_os("EDT_HISTORY").as_deref());
         if remember == Remember::Nothing || options.run == RunMode::DryRun {
             return None;
         }
@@ -108,11 +109,11 @@ fn side(endpoint: &Endpoint) -> Result<String> {
 }
 
 /// What is to be kept, by the option and by the variable `EDT_HISTORY`. A word that is not known keeps nothing.
-fn remembered(option: Remember, variable: Option<&str>) -> Remember {
+fn remembered(option: Remember, variable: Option<&OsStr>) -> Remember {
     if option != Remember::Environment {
         return option;
     }
-    match variable.unwrap_or_default().to_ascii_lowercase().as_str() {
+    match variable.unwrap_or_default().to_string_lossy().to_ascii_lowercase().as_str() {
         "" | "on" | "machines" => Remember::Machines,
         "names" => Remember::Names,
         "off" => Remember::Nothing,
@@ -194,14 +195,19 @@ mod tests {
 
     #[test]
     fn the_option_wins_over_the_variable_and_an_unknown_word_keeps_nothing() {
-        let kept = |variable| remembered(Remember::Environment, variable);
+        let kept = |variable: Option<&str>| remembered(Remember::Environment, variable.map(OsStr::new));
         assert_eq!(kept(None), Remember::Machines);
         assert_eq!(kept(Some("")), Remember::Machines);
         assert_eq!(kept(Some("OFF")), Remember::Nothing);
         assert_eq!(kept(Some("names")), Remember::Names);
         assert_eq!(kept(Some("fals")), Remember::Nothing);
-        assert_eq!(remembered(Remember::Names, Some("off")), Remember::Names);
-        assert_eq!(remembered(Remember::Nothing, Some("names")), Remember::Nothing);
+        #[cfg(unix)]
+        assert_eq!(
+            remembered(Remember::Environment, Some(std::os::unix::ffi::OsStrExt::from_bytes(b"off\xff"))),
+            Remember::Nothing
+        );
+        assert_eq!(remembered(Remember::Names, Some(OsStr::new("off"))), Remember::Names);
+        assert_eq!(remembered(Remember::Nothing, Some(OsStr::new("names"))), Remember::Nothing);
     }
 
     #[test]
