@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use edt::auth::secret::Origin;
+use edt::options::Access;
 use edt::server::Server;
 use edt::{Error, ErrorKind, ServeOptions};
 #[cfg(feature = "flight")]
@@ -82,8 +83,12 @@ fn introduction(options: &ServeOptions, address: SocketAddr, fingerprint: &str, 
             (format!("generated just now, kept in {}, shown this once: {text}", path.display()), text.clone())
         }
     };
+    let command = match options.access {
+        Access::ReadWrite => format!("edt cp FILE {url}"),
+        Access::ReadOnly => format!("edt cp {url}FILE ."),
+    };
     format!(
-        "root         {}\nurl          {url}\nfingerprint  {fingerprint}\nsecret       {origin}\nclients      EDT_TOKEN={token} edt cp FILE {url}",
+        "root         {}\nurl          {url}\nfingerprint  {fingerprint}\nsecret       {origin}\nclients      EDT_TOKEN={token} {command}",
         root.display()
     )
 }
@@ -103,6 +108,13 @@ mod tests {
         let text = introduction(&ServeOptions::new("/no-such"), "[::1]:7".parse().unwrap(), "ab:cd", &secret);
         assert!(text.contains("clients      EDT_TOKEN=s3cret edt cp FILE edt://[::1]:7/"), "{text}");
         assert!(text.contains("kept in /c/token") && text.contains("fingerprint  ab:cd") && text.contains("/no-such"));
+    }
+
+    #[test]
+    fn a_server_that_is_only_read_shows_how_to_read_from_it() {
+        let options = ServeOptions { access: Access::ReadOnly, ..ServeOptions::new("/no-such") };
+        let text = introduction(&options, "[::1]:7".parse().unwrap(), "ab:cd", &Origin::Environment);
+        assert!(text.ends_with("\nclients      EDT_TOKEN=... edt cp edt://[::1]:7/FILE ."), "{text}");
     }
 
     #[test]
