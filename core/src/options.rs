@@ -38,7 +38,7 @@ pub struct TransferOptions {
     pub policy: PolicyName,
     /// Upper limit of the whole transfer in bytes per second; default none.
     pub limit_rate: Option<f64>,
-    /// Most bytes per second that each worker of this side reads or writes, as on storage that limits every process; default none.
+    /// Most bytes per second that each worker of this side reads or writes, at least 100 kB, as on storage that limits every process; default none.
     pub worker_rate: Option<f64>,
     /// Upper limit of streams and of workers per stage; default 64.
     pub max_streams: NonZeroU16,
@@ -328,7 +328,7 @@ pub struct ServeOptions {
     pub max_streams: NonZeroU16,
     /// Bytes that one session may hold in buffers; default 96 MiB.
     pub buffer: u64,
-    /// Most bytes per second that each worker of a session reads or writes below the root; default none.
+    /// Most bytes per second that each worker of a session reads or writes below the root, at least 100 kB; default none.
     pub worker_rate: Option<f64>,
     /// How long sessions may go on after a shutdown was asked for; default 30 s.
     pub grace: Duration,

@@ -47,7 +47,8 @@ class TransferOptions(ConnectOptions, total=False):
     limit_rate: float | str | None
     """Upper limit of the whole transfer in bytes per second, or a text such as `20MB`; default none."""
     worker_rate: float | str | None
-    """Most bytes per second that each worker of this side reads or writes, as a number or `20MB`; default none."""
+    """Most bytes per second that each worker of this side reads or writes, as a number or `20MB`; at least 100 kB;
+    default none."""
     max_streams: int
     """Upper limit of streams and of workers per stage; default 64."""
     parallelism: int | None
@@ -122,7 +123,8 @@ class ServeOptions(TypedDict, total=False):
     buffer: Size
     """Bytes that one session may hold in buffers; default 96 MiB."""
     worker_rate: float | str | None
-    """Most bytes per second that each worker of a session reads or writes, as a number or `20MB`; default none."""
+    """Most bytes per second that each worker of a session reads or writes, as a number or `20MB`; at least 100 kB;
+    default none."""
     flight: str | None
     """Address and port of a Flight service beside the native port, `HOST:PORT`; default none."""
     grace: float | timedelta

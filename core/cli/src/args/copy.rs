@@ -55,7 +55,7 @@ pub(crate) struct CopyArgs {
     /// Most bytes per second (100MB, 100M, 95MiB) or bits per second (800Mbit) of the whole transfer (default: no limit)
     #[arg(long, value_name = "RATE", value_parser = values::rate, help_heading = "Tuning")]
     pub(crate) limit_rate: Option<f64>,
-    /// Most bytes per second that each worker of this side reads or writes, as on storage that limits every process (default: no limit)
+    /// Most bytes per second that each worker of this side reads or writes, at least 100kB, as on storage that limits every process (default: no limit)
     #[arg(long, value_name = "RATE", value_parser = values::rate, help_heading = "Tuning")]
     pub(crate) worker_rate: Option<f64>,
     /// Most streams, and most workers per stage

@@ -45,7 +45,7 @@ pub(crate) struct ExploreArgs {
     /// Seconds of one measurement
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = values::seconds)]
     pub(crate) interval: Duration,
-    /// Most bytes per second that a worker of this side reads or writes, with three stages (default: no limit)
+    /// Most bytes per second that a worker of this side reads or writes, at least 100kB, with three stages (default: no limit)
     #[arg(long, value_name = "RATE", value_parser = values::rate)]
     pub(crate) worker_rate: Option<f64>,
     /// Measure nothing, and take the intervals of past transfers from FILE, which `edt cp --report FILE` wrote; may be repeated (default: measure)

@@ -232,4 +232,17 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn the_least_rate_of_a_worker_is_told_where_it_is_asked_for() {
+        let least = values::rate("100kB").unwrap();
+        let options = |rate| edt::TransferOptions { worker_rate: Some(rate), ..edt::TransferOptions::default() };
+        assert!(options(least).validate().is_ok() && options(least - 1.0).validate().is_err());
+        let command = Cli::command();
+        for name in ["cp", "serve", "explore"] {
+            let mut arguments = command.find_subcommand(name).unwrap().get_arguments();
+            let help = arguments.find(|argument| argument.get_id() == "worker_rate").unwrap().get_help().unwrap().to_string();
+            assert!(help.contains("at least 100kB"), "edt {name}: {help}");
+        }
+    }
 }

@@ -41,7 +41,7 @@ pub(crate) struct ServeArgs {
     /// Streams of one session
     #[arg(long, value_name = "N", default_value = "128")]
     pub(crate) max_streams: NonZeroU16,
-    /// Most bytes per second that each worker of a session reads or writes, as on storage that limits every process (default: no limit)
+    /// Most bytes per second that each worker of a session reads or writes, at least 100kB, as on storage that limits every process (default: no limit)
     #[arg(long, value_name = "RATE", value_parser = values::rate)]
     pub(crate) worker_rate: Option<f64>,
     /// The directory that clients see as the root and never leave
