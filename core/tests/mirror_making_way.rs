@@ -83,6 +83,27 @@ fn what_made_way_is_counted_as_a_dry_run_counts_it() {
 }
 
 #[test]
+fn a_directory_stays_in_which_something_is_excluded_and_a_dry_run_does_not_count_it() {
+    let place = place();
+    let to = place.path().join("to");
+    for name in ["held/keep.log", "held/surplus", "over/cache/x", "surplus/sub/deep"] {
+        fs::create_dir_all(to.join(name).parent().unwrap()).unwrap();
+        fs::write(to.join(name), name).unwrap();
+    }
+    let filtered = |run| {
+        mirror(place.path(), |options| {
+            options.exclude = vec!["*.log".to_owned(), "cache/".to_owned()];
+            options.run = run;
+        })
+    };
+    let (dry, real) = (filtered(RunMode::DryRun), filtered(RunMode::Copy));
+    // Two of them made way, and of the others one was a file in a directory that stays.
+    assert_eq!((dry.totals.removed, real.totals.removed, real.totals.failed), (6, 6, 0));
+    assert!(to.join("held/keep.log").exists() && to.join("over/cache/x").exists());
+    assert!(!to.join("held/surplus").exists() && !to.join("surplus").exists());
+}
+
+#[test]
 fn what_the_filter_leaves_alone_does_not_make_way_and_the_item_says_why() {
     let place = place();
     fs::write(place.path().join("to/x/precious"), "precious").unwrap();

@@ -1,6 +1,7 @@
 //! The end of a session at the receiver: mirror, directories, flushes, journal.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use crate::pipeline::receiver::{Discard, Shared};
 use crate::plan::{Filter, key};
 use crate::protocol::message::{Complete, ItemFailed, ItemKind, Key, Message, parts};
 use crate::store::{Depth, EntryKind};
+use crate::sync::Mutex;
 
 /// `ReceiveOptions::selection` of a mirror.
 pub(crate) const MIRROR: u8 = 2;
@@ -109,21 +111,50 @@ impl Shared {
         self.remove_below(&base, &kept, complete)
     }
 
-    /// Removes what is below a place and not kept; what the filter leaves out of the source is left alone here too.
+    /// Removes what is below a place and not kept.
     fn remove_below(&self, place: &RelativePath, kept: &HashSet<Key>, complete: &mut Complete) -> Result<()> {
+        for path in self.surplus_below(place, kept, complete)? {
+            if self.options.dry_run {
+                complete.removed += 1;
+                continue;
+            }
+            match self.store.remove(&path, Depth::One) {
+                Ok(()) => {
+                    complete.removed += 1;
+                    // What an earlier attempt published into it needs no flush any more.
+                    self.touched.lock().remove(&path);
+                }
+                // Something is in it that the listing did not tell.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    let path = path.strip_prefix(&self.base.lock()).unwrap_or_default();
+                    complete.failed.push(failure(&path, &error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is below a place and not kept, in the order in which it can be removed. What the filter leaves out of the source is left alone
+    /// here too, and so are the directories above it.
+    fn surplus_below(&self, place: &RelativePath, kept: &HashSet<Key>, complete: &mut Complete) -> Result<Vec<RelativePath>> {
         let filter = Filter::new(&self.options.include, &self.options.exclude)?;
         let base = self.base.lock().clone();
         let below = |path: &RelativePath| path.strip_prefix(&base).unwrap_or_default();
-        let pruning = filter.clone();
-        let prefix = base.clone();
-        let prune = std::sync::Arc::new(move |path: &RelativePath| {
-            path.strip_prefix(&prefix).is_some_and(|path| !path.is_root() && pruning.prunes(&path))
+        let holding = Arc::new(Mutex::new(HashSet::new()));
+        let (pruning, prefix, above_pruned) = (filter.clone(), base.clone(), Arc::clone(&holding));
+        let prune = Arc::new(move |path: &RelativePath| {
+            let prunes = path.strip_prefix(&prefix).is_some_and(|below| !below.is_root() && pruning.prunes(&below));
+            if prunes {
+                add_above(path, &mut above_pruned.lock());
+            }
+            prunes
         });
         let (mut files, mut directories) = (Vec::new(), Vec::new());
         let listing = match self.store.list(place, Depth::Tree, prune) {
             Ok(listing) => listing,
             // A dry run to a new destination.
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
         for entry in listing {
@@ -138,35 +169,22 @@ impl Shared {
             if path.is_root() || kept.contains(&key::of_path(&path)) {
                 continue;
             }
-            match entry.kind {
-                EntryKind::Directory if filter.includes_directory(&path) => directories.push(entry.path),
-                EntryKind::Directory => {}
-                _ if filter.includes_file(&path) => files.push(entry.path),
-                _ => {}
+            let is_directory = entry.kind == EntryKind::Directory;
+            if is_directory && filter.includes_directory(&path) {
+                directories.push(entry.path);
+            } else if !is_directory && filter.includes_file(&path) {
+                files.push(entry.path);
+            } else {
+                add_above(&entry.path, &mut holding.lock());
             }
         }
         // Where directories are only what the names of files say, they go with the last of them.
         if !self.capabilities.directories {
             directories.clear();
         }
-        directories.reverse();
-        for path in files.into_iter().chain(directories) {
-            if self.options.dry_run {
-                complete.removed += 1;
-                continue;
-            }
-            match self.store.remove(&path, Depth::One) {
-                Ok(()) => {
-                    complete.removed += 1;
-                    // What an earlier attempt published into it needs no flush any more.
-                    self.touched.lock().remove(&path);
-                }
-                // Something that the filter protects is still in it.
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) => complete.failed.push(failure(&below(&path), &error)),
-            }
-        }
-        Ok(())
+        let holding = holding.lock();
+        files.extend(directories.into_iter().rev().filter(|directory| !holding.contains(directory)));
+        Ok(files)
     }
 
     /// Sets times and modes of directories, the deepest first, for whatever is put into a directory changes its time. Where items failed,
@@ -230,6 +248,17 @@ impl Shared {
             tracing::warn!(%error, "the journal could not be written");
         }
         *self.journal.lock() = None;
+    }
+}
+
+/// Adds the directories above a path, of which those above one that was added before were added with it.
+fn add_above(path: &RelativePath, directories: &mut HashSet<RelativePath>) {
+    let mut above = path.parent();
+    while let Some(directory) = above {
+        above = directory.parent();
+        if !directories.insert(directory) {
+            break;
+        }
     }
 }
 
