@@ -20,8 +20,8 @@ pub(crate) enum Credentials {
         password: String,
     },
     Token(String),
-    /// Read for every request, because others renew it.
-    TokenFile(PathBuf),
+    /// Read for every request, because others renew it; of a directory for everybody only while it is a file of this user.
+    TokenFile(PathBuf, Option<u32>),
 }
 
 impl Credentials {
@@ -57,11 +57,11 @@ impl Credentials {
     pub(crate) fn token(&self) -> Option<String> {
         match self {
             Self::Token(token) => Some(token.clone()),
-            Self::TokenFile(path) => {
+            Self::TokenFile(path, owner) if owner.is_none_or(|user_id| is_own(path, user_id)) => {
                 let text = std::fs::read_to_string(path).ok()?;
                 Some(text.trim().to_owned()).filter(|token| !token.is_empty())
             }
-            Self::None | Self::Basic { .. } => None,
+            Self::None | Self::Basic { .. } | Self::TokenFile(..) => None,
         }
     }
 }
@@ -72,17 +72,19 @@ fn discovered(variable: &dyn Fn(&str) -> Option<String>, user_id: Option<u32>) -
         return Credentials::Token(token);
     }
     if let Some(path) = variable("BEARER_TOKEN_FILE") {
-        return Credentials::TokenFile(PathBuf::from(path));
+        return Credentials::TokenFile(PathBuf::from(path), None);
     }
     let Some(user_id) = user_id else { return Credentials::None };
     let below = |place: &str| PathBuf::from(place).join(format!("bt_u{user_id}"));
-    let of_session = variable("XDG_RUNTIME_DIR").map(|place| below(&place)).filter(|path| path.is_file());
-    let found = of_session.or_else(|| Some(below("/tmp")).filter(|path| is_own(path, user_id)));
-    found.map_or(Credentials::None, Credentials::TokenFile)
+    if let Some(path) = variable("XDG_RUNTIME_DIR").map(|place| below(&place)).filter(|path| path.is_file()) {
+        return Credentials::TokenFile(path, None);
+    }
+    let path = below("/tmp");
+    if is_own(&path, user_id) { Credentials::TokenFile(path, Some(user_id)) } else { Credentials::None }
 }
 
-/// Whether this is a file of the user, and no link: in a directory for everybody others may have put a token of theirs under its name, or a
-/// link to what is no token at all.
+/// Whether this is a file of the user, and no link: in a directory for everybody others may have put a token of theirs under its name,
+/// or a link to what is no token at all.
 #[cfg(unix)]
 fn is_own(path: &Path, user_id: u32) -> bool {
     use std::os::unix::fs::MetadataExt as _;
@@ -140,8 +142,12 @@ mod tests {
         std::fs::write(&file, "token").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
         let user = user_id().unwrap();
-        assert!(is_own(&file, user));
-        assert!(!is_own(&file, user + 1) && !is_own(&link, user) && !is_own(&place.path().join("none"), user));
+        assert!(!is_own(&place.path().join("none"), user));
+        // It is looked at for each request: what was a file of the user may be another one by then.
+        let token = |path: &Path, owner| Credentials::TokenFile(path.to_owned(), owner).token();
+        assert_eq!(token(&file, Some(user)).as_deref(), Some("token"));
+        assert_eq!([token(&file, Some(user + 1)), token(&link, Some(user))], [None, None]);
+        assert_eq!(token(&link, None).as_deref(), Some("token"));
     }
 
     #[test]
