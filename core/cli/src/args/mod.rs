@@ -46,7 +46,7 @@ Endpoints:
 
 /// The endpoints that a build with the feature `flight` has besides.
 const FLIGHT: &str = if cfg!(feature = "flight") {
-    "\n  flight://host/path      an Arrow Flight service; flight+tls://, always encrypted"
+    "\n  flight://host/path      an Arrow Flight service; flight+tls:// with TLS"
 } else {
     ""
 };
