@@ -173,6 +173,27 @@ def test_a_reader_goes_on_when_the_server_comes_back(serve: Any, edt: Edt, monke
             fs.exists("/a.bin")
 
 
+def test_a_server_that_does_not_answer_is_no_empty_directory(
+    serve: Any, edt: Edt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("EDT_TOKEN", "EDT_CONFIG_DIR"):
+        monkeypatch.setenv(name, edt.environment[name])
+    server = serve()
+    fill(server.root / "d/e/a.bin", 10, "a")
+    fs = EdtFileSystem("127.0.0.1", server.port, skip_instance_cache=True)
+    # What is above is known, and what is below is to be asked for.
+    fs.ls("/")
+    fs.ls("/d")
+    server.kill()
+    with pytest.raises(ConnectionError):
+        fs.glob("/d/*/*.bin")
+    with pytest.raises(ConnectionError):
+        list(fs.walk("/d"))
+    told: list[OSError] = []
+    assert [directories for _, directories, _ in fs.walk("/d/e", on_error=told.append)] == []
+    assert isinstance(told[0], ConnectionError)
+
+
 def test_file_systems_and_files_are_pickled(fs: EdtFileSystem, fs_path: str, large: bytes) -> None:
     other = pickle.loads(pickle.dumps(fs))
     assert other == fs

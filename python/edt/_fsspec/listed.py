@@ -14,6 +14,7 @@ from edt._fsspec.place import Info, info_of, parent, relative
 from edt.errors import (
     ConnectionLostError,
     InvalidInputError,
+    PermissionDeniedError,
     ThrottledError,
     UnreachableError,
     UnsupportedError,
@@ -83,6 +84,17 @@ class Listed(Connected):
         names = sorted(out)
         return {name: out[name] for name in names} if detail else names
 
+    def walk(
+        self, path: str, maxdepth: int | None = None, topdown: bool = True, on_error: Any = "omit", **options: Any
+    ) -> Any:
+        """Lists directories one after another; see `fsspec.AbstractFileSystem.walk`.
+
+        By default those that are gone or may not be read are left out. What the server cannot tell is an error: where
+        a part of the names passed for all of them, `glob` would find too little.
+        """
+        left_out = _raise_unless_left_out if on_error == "omit" else on_error
+        return super().walk(path, maxdepth=maxdepth, topdown=topdown, on_error=left_out, **options)
+
     def modified(self, path: str) -> datetime:
         """When a file was written last, in UTC."""
         nanoseconds = self.info(path).get("mtime_ns")
@@ -131,6 +143,11 @@ class Listed(Connected):
                 # Another thread may have been faster, and `pop` of this mapping is two steps.
                 with suppress(KeyError):
                     del self.dircache[known]
+
+
+def _raise_unless_left_out(error: OSError) -> None:
+    if not isinstance(error, (FileNotFoundError, PermissionDeniedError, WrongTypeError)):
+        raise error
 
 
 def _is_itself(infos: list[Info], path: str) -> bool:
