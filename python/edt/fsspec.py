@@ -123,8 +123,8 @@ class EdtFileSystem(Moved):
             with self.open(path, "xb" if mode == "create" else "wb", **options) as file:
                 file.write(content)
             return
-        self.native.write(relative(self.plain(path)), content, mode != "create")
-        self.forget(path)
+        with self.changing(path):
+            self.native.write(relative(self.plain(path)), content, mode != "create")
 
     def pipe(self, path: Any, value: Any = None, **options: Any) -> None:
         """Writes files at once, as many as there are connections."""
@@ -149,11 +149,11 @@ class EdtFileSystem(Moved):
         path = self.plain(path)
         if not exist_ok and self.exists(path):
             raise FileExistsError(f"could not make `{path}`: it exists")
-        try:
-            self.native.create_directory(relative(path))
-        except WrongTypeError as error:
-            raise FileExistsError(str(error)) from error
-        self.forget(path)
+        with self.changing(path):
+            try:
+                self.native.create_directory(relative(path))
+            except WrongTypeError as error:
+                raise FileExistsError(str(error)) from error
 
     def rmdir(self, path: str) -> None:
         """Removes an empty directory."""
@@ -163,8 +163,8 @@ class EdtFileSystem(Moved):
 
     def rm_file(self, path: str) -> None:
         """Removes a file or an empty directory."""
-        self.native.remove(relative(self.plain(path)), False)
-        self.forget(path)
+        with self.changing(path):
+            self.native.remove(relative(self.plain(path)), False)
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
         """Removes files, and with `recursive` directories with all that is below them, each by one request."""
@@ -172,18 +172,18 @@ class EdtFileSystem(Moved):
             super().rm(path, recursive=recursive, maxdepth=maxdepth)
             return
         for each in reversed(self.expand_path(path, recursive=False)):
-            self.native.remove(relative(each), recursive)
-            self.forget(each)
+            with self.changing(each):
+                self.native.remove(relative(each), recursive)
 
     def cp_file(self, path1: str, path2: str, **options: Any) -> None:
         """Copies a file at the server; of a directory it makes an empty one."""
-        try:
-            self.native.copy(relative(self.plain(path1)), relative(self.plain(path2)))
-        except WrongTypeError:
-            if not self.isdir(path1):
-                raise
-            self.makedirs(path2, exist_ok=True)
-        self.forget(path2)
+        with self.changing(path2):
+            try:
+                self.native.copy(relative(self.plain(path1)), relative(self.plain(path2)))
+            except WrongTypeError:
+                if not self.isdir(path1):
+                    raise
+                self.makedirs(path2, exist_ok=True)
 
     def mv(self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **options: Any) -> None:
         """Gives a file or directory another name at the server, or moves it into a directory that is there."""
@@ -201,9 +201,8 @@ class EdtFileSystem(Moved):
         if self.service is not None:
             self._move_by_copies(source, target, maxdepth, options)
             return
-        self.native.rename(relative(source), relative(target))
-        self.forget(source)
-        self.forget(target)
+        with self.changing(source, target):
+            self.native.rename(relative(source), relative(target))
 
     def _move_by_copies(self, source: str, target: str, maxdepth: int | None, options: dict[str, Any]) -> None:
         """Copies, then removes: only edt servers rename for others. What would remove its own copies is refused."""

@@ -286,6 +286,18 @@ def test_listings_are_kept_until_something_changes(fs: EdtFileSystem, fs_path: s
     assert fs.find(f"{fs_path}/none") == [] and fs.find(f"{fs_path}/a/b/c.bin") == [f"{fs_path}/a/b/c.bin"]
 
 
+def test_what_a_change_that_failed_has_brought_is_seen(
+    fs: EdtFileSystem, fs_path: str, place: Path, tmp_path: Path
+) -> None:
+    fill(tmp_path / "tree/a", 100, "a")
+    os.mkfifo(tmp_path / "tree/pipe")
+    assert fs.ls(fs_path) == []
+    with pytest.raises(edt.Error, match="pipe"):
+        fs.put(str(tmp_path / "tree"), f"{fs_path}/tree", recursive=True)
+    assert (place / "tree/a").stat().st_size == 100
+    assert fs.ls(fs_path, detail=False) == [f"{fs_path}/tree"]
+
+
 def test_a_tree_goes_there_and_back_in_one_transfer(
     fs: EdtFileSystem, fs_path: str, place: Path, tmp_path: Path
 ) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -126,6 +126,15 @@ class Listed(Connected):
             below.setdefault(parent(info["name"]), []).append(info)
         for directory, entries in below.items():
             self.dircache[directory] = entries
+
+    @contextmanager
+    def changing(self, *paths: str) -> Iterator[None]:
+        """Forgets what is known of paths that the block changes; a change that fails may have been made in part."""
+        try:
+            yield
+        finally:
+            for path in paths:
+                self.forget(path)
 
     def invalidate_cache(self, path: str | None = None) -> None:
         """Forgets listings: all, or that of a directory and of the one above it."""

@@ -75,8 +75,8 @@ class Moved(Listed):
     ) -> None:
         """Copies paths of this machine to the server in one transfer."""
         slash = "/" if target.endswith("/") else ""
-        self._transfer(sources, self.address(target).rstrip("/") + slash, callback, symlinks=symlinks)
-        self.forget(target)
+        with self.changing(target):
+            self._transfer(sources, self.address(target).rstrip("/") + slash, callback, symlinks=symlinks)
 
     def bring(
         self,
