@@ -286,6 +286,26 @@ def test_listings_are_kept_until_something_changes(fs: EdtFileSystem, fs_path: s
     assert fs.find(f"{fs_path}/none") == [] and fs.find(f"{fs_path}/a/b/c.bin") == [f"{fs_path}/a/b/c.bin"]
 
 
+@pytest.mark.parametrize("look", ["ls", "find"])
+def test_a_listing_that_another_thread_has_overtaken_is_not_kept(
+    fs: EdtFileSystem, fs_path: str, monkeypatch: pytest.MonkeyPatch, look: str
+) -> None:
+    fs.pipe_file(f"{fs_path}/a", b"before")
+    real = EdtFileSystem._described
+
+    def overtaken(self: EdtFileSystem, *words: Any) -> Any:
+        infos = real(self, *words)
+        # As another thread does while the server's answer is under way.
+        self.pipe_file(f"{fs_path}/a", b"written meanwhile")
+        return infos
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EdtFileSystem, "_described", overtaken)
+        getattr(fs, look)(fs_path)
+    assert fs.info(f"{fs_path}/a")["size"] == len(b"written meanwhile")
+    assert [info["size"] for info in fs.ls(fs_path)] == [len(b"written meanwhile")]
+
+
 def test_what_a_change_that_failed_has_brought_is_seen(
     fs: EdtFileSystem, fs_path: str, place: Path, tmp_path: Path
 ) -> None:

@@ -67,6 +67,8 @@ class Connected(AbstractFileSystem):
         self._connections = connections
         self._read_ahead = _edt.parse_size(read_ahead)
         self._lock = threading.Lock()
+        self._state = object()
+        """Another one after each change that this file system makes at the server."""
         self._native: tuple[int, _edt.Files] | None = None
 
     @property

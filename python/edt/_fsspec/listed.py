@@ -30,9 +30,10 @@ class Listed(Connected):
         path = self.plain(path)
         infos = None if refresh else self.dircache.get(path)
         if infos is None:
+            state = self._state
             infos = self._described(self.native.list(relative(path), False), path)
             if not _is_itself(infos, path):
-                self.dircache[path] = infos
+                self._keep({path: infos}, state)
         return list(infos) if detail else [info["name"] for info in infos]
 
     def info(self, path: str, refresh: bool = False, **options: Any) -> Info:
@@ -72,12 +73,13 @@ class Listed(Connected):
         path = self.plain(path)
         if maxdepth is not None:
             return super().find(path, maxdepth=maxdepth, withdirs=withdirs, detail=detail, **options)
+        state = self._state
         try:
             infos = self._described(self.native.list(relative(path), True), path)
         except (FileNotFoundError, WrongTypeError):
             return {} if detail else []
         if not _is_itself(infos, path):
-            self._remember_tree(path, infos)
+            self._keep(_by_directory(path, infos), state)
             if withdirs:
                 infos = [self.info(path), *infos]
         out = {info["name"]: info for info in infos if withdirs or info["type"] != "directory"}
@@ -118,14 +120,19 @@ class Listed(Connected):
             return
         info |= {"type": "file", "size": reader.size}
 
-    def _remember_tree(self, path: str, infos: list[Info]) -> None:
-        below: dict[str, list[Info]] = {path: []}
-        for info in infos:
-            if info["type"] == "directory":
-                below.setdefault(info["name"], [])
-            below.setdefault(parent(info["name"]), []).append(info)
-        for directory, entries in below.items():
-            self.dircache[directory] = entries
+    def _keep(self, listings: dict[str, list[Info]], state: object) -> None:
+        """Keeps listings that were begun in a state. If another thread has changed something since, they may be old."""
+        for directory, infos in listings.items():
+            self.dircache[directory] = infos
+        # Only now: whoever changes something after this look drops them himself.
+        if self._state is not state:
+            self._drop(listings)
+
+    def _drop(self, directories: Iterable[str]) -> None:
+        for directory in directories:
+            # Another thread may have been faster, and `pop` of this mapping is two steps.
+            with suppress(KeyError):
+                del self.dircache[directory]
 
     @contextmanager
     def changing(self, *paths: str) -> Iterator[None]:
@@ -140,6 +147,7 @@ class Listed(Connected):
         """Forgets listings: all, or that of a directory and of the one above it."""
         super().invalidate_cache(path)
         if path is None:
+            self._state = object()
             self.dircache.clear()
         else:
             self.forget(path)
@@ -147,11 +155,22 @@ class Listed(Connected):
     def forget(self, path: str) -> None:
         """Forgets what is known of a path, of what is below it, and of the directories above it."""
         path = self.plain(path)
-        for known in list(self.dircache):
-            if known == path or known.startswith(path.rstrip("/") + "/") or path.startswith(known.rstrip("/") + "/"):
-                # Another thread may have been faster, and `pop` of this mapping is two steps.
-                with suppress(KeyError):
-                    del self.dircache[known]
+        self._state = object()
+        self._drop(
+            known
+            for known in list(self.dircache)
+            if known == path or known.startswith(path.rstrip("/") + "/") or path.startswith(known.rstrip("/") + "/")
+        )
+
+
+def _by_directory(path: str, infos: list[Info]) -> dict[str, list[Info]]:
+    """The listing of each directory of a tree."""
+    below: dict[str, list[Info]] = {path: []}
+    for info in infos:
+        if info["type"] == "directory":
+            below.setdefault(info["name"], [])
+        below.setdefault(parent(info["name"]), []).append(info)
+    return below
 
 
 def _raise_unless_left_out(error: OSError) -> None:
