@@ -286,6 +286,20 @@ def test_listings_are_kept_until_something_changes(fs: EdtFileSystem, fs_path: s
     assert fs.find(f"{fs_path}/none") == [] and fs.find(f"{fs_path}/a/b/c.bin") == [f"{fs_path}/a/b/c.bin"]
 
 
+def test_paths_of_this_machine_need_not_be_text(
+    fs: EdtFileSystem, fs_path: str, place: Path, tmp_path: Path
+) -> None:
+    here = tmp_path / os.fsdecode(b"caf\xe9")
+    fill(here / "tree/a", 100, "a")
+    fs.put(str(here / "tree/a"), f"{fs_path}/alone")
+    fs.put(str(here / "tree"), f"{fs_path}/tree", recursive=True)
+    assert contents(place / "tree") == contents(here / "tree")
+    fs.get(f"{fs_path}/alone", str(here / "back"))
+    fs.get(f"{fs_path}/tree", str(here / "again"), recursive=True)
+    assert contents(here / "again") == contents(here / "tree")
+    assert (here / "back").read_bytes() == (here / "tree/a").read_bytes()
+
+
 @pytest.mark.parametrize("look", ["ls", "find"])
 def test_a_listing_that_another_thread_has_overtaken_is_not_kept(
     fs: EdtFileSystem, fs_path: str, monkeypatch: pytest.MonkeyPatch, look: str

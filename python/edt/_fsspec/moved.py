@@ -16,6 +16,7 @@ from edt._fsspec import trees
 from edt._fsspec.listed import Listed
 from edt.errors import TransferFailed
 from edt.events import FileDone
+from edt.options import endpoint_text
 from edt.transfer import TransferHandle
 
 
@@ -118,7 +119,9 @@ class Moved(Listed):
         symlinks: str = "keep",
     ) -> None:
         options = {**self.connect_options, "overwrite": overwrite, "symlinks": symlinks}
-        with TransferHandle(_edt.start(list(sources), target, options, None, resumable)) as handle:
+        # Those of this machine need not be text.
+        origins, target = [endpoint_text(source) for source in sources], endpoint_text(target)
+        with TransferHandle(_edt.start(origins, target, options, None, resumable)) as handle:
             for event in handle:
                 if isinstance(event, FileDone):
                     callback.relative_update(1)
