@@ -286,6 +286,15 @@ def test_listings_are_kept_until_something_changes(fs: EdtFileSystem, fs_path: s
     assert fs.find(f"{fs_path}/none") == [] and fs.find(f"{fs_path}/a/b/c.bin") == [f"{fs_path}/a/b/c.bin"]
 
 
+def test_what_a_single_file_fails_with_is_an_error_of_the_system(
+    fs: EdtFileSystem, fs_path: str, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="pipe") as raised:
+        fs.put_file(str(tmp_path / "pipe"), f"{fs_path}/pipe")
+    assert isinstance(raised.value.__cause__, edt.TransferFailed)
+
+
 def test_paths_of_this_machine_need_not_be_text(
     fs: EdtFileSystem, fs_path: str, place: Path, tmp_path: Path
 ) -> None:

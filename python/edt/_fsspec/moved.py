@@ -14,9 +14,10 @@ from fsspec.utils import isfilelike
 from edt import _edt
 from edt._fsspec import trees
 from edt._fsspec.listed import Listed
-from edt.errors import TransferFailed
+from edt.errors import Error, TransferFailed, of_kind
 from edt.events import FileDone
 from edt.options import endpoint_text
+from edt.report import Report
 from edt.transfer import TransferHandle
 
 
@@ -101,10 +102,6 @@ class Moved(Listed):
         overwrite = "replace" if replace else "never"
         try:
             self._transfer([source], self.address(target), callback, overwrite=overwrite, resumable=False)
-        except TransferFailed as error:
-            if any(failure.kind == "already-exists" for failure in error.report.failures):
-                raise FileExistsError(str(error)) from error
-            raise
         finally:
             self.forget(target)
 
@@ -127,4 +124,15 @@ class Moved(Listed):
                     callback.relative_update(1)
             report = handle.join()
         if not report.is_complete:
-            raise TransferFailed(report)
+            raise _failed(report)
+
+
+def _failed(report: Report) -> Error:
+    """What the only item that failed did so with, as a rule an `OSError`; of several, the exception with the report."""
+    whole = TransferFailed(report)
+    if report.totals.failed > 1 or not report.failures:
+        return whole
+    failure = report.failures[0]
+    error = of_kind(failure.kind, failure.what, failure.cause, failure.hint)
+    error.__cause__ = whole
+    return error
