@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import pickle
 import random
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -216,6 +217,34 @@ def test_a_forked_process_has_connections_of_its_own(fs: EdtFileSystem, fs_path:
     assert answer.get(timeout=20) == large[:10]
     child.join(20)
     assert fs.cat_file(f"{fs_path}/large.bin", 5, 10) == large[5:10]
+
+
+def test_a_process_that_was_forked_while_a_thread_connected_connects_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def connect(*_: Any) -> object:
+        if not begun.is_set():
+            begun.set()
+            go_on.wait(60)
+        return object()
+
+    monkeypatch.setattr("edt._edt.Files", connect)
+    fs = EdtFileSystem("127.0.0.1", 1, skip_instance_cache=True)
+    connecting = threading.Thread(target=lambda: fs.native)
+    connecting.start()
+    assert begun.wait(20)
+    child = multiprocessing.get_context("fork").Process(target=_connect_in_child, args=(fs,))
+    child.start()
+    child.join(20)
+    hangs = child.is_alive()
+    child.kill()
+    go_on.set()
+    connecting.join()
+    assert not hangs
+
+
+def _connect_in_child(fs: EdtFileSystem) -> None:
+    assert fs.native is not None
 
 
 def test_a_file_that_was_open_before_a_fork_is_read_in_both_processes(

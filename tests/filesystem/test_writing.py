@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import gzip
+import multiprocessing
 import os
 import stat
 import tempfile
@@ -199,6 +200,20 @@ def test_a_file_of_which_a_block_was_interrupted_is_thrown_away(
             file.write(LARGE)
     file.close()
     assert contents(place) == {}
+
+
+def test_a_process_that_was_forked_takes_nothing_from_a_file_that_its_parent_writes(
+    fs: EdtFileSystem, fs_path: str, place: Path
+) -> None:
+    with fs.open(f"{fs_path}/a", "wb") as file:
+        file.write(LARGE)
+        # As at the end of a process that leaves the block by `sys.exit`.
+        child = multiprocessing.get_context("fork").Process(target=file.abort)
+        child.start()
+        child.join(20)
+        assert child.exitcode == 0
+        file.write(b"end")
+    assert (place / "a").read_bytes() == LARGE + b"end"
 
 
 def test_files_that_are_links_arrive_with_their_content(

@@ -66,7 +66,8 @@ class Connected(AbstractFileSystem):
         self.connect_options: dict[str, Any] = {"token_file": token_file, "plain": plain, "known_hosts": known_hosts}
         self._connections = connections
         self._read_ahead = _edt.parse_size(read_ahead)
-        self._lock = threading.Lock()
+        self._connecting: dict[int, threading.Lock] = {}
+        """Held by those who connect, by process: what is held when a process is forked stays so in the new one."""
         self._state = object()
         """Another one after each change that this file system makes at the server."""
         self._native: tuple[int, _edt.Files] | None = None
@@ -74,14 +75,15 @@ class Connected(AbstractFileSystem):
     @property
     def native(self) -> _edt.Files:
         """The connections of this process to the server."""
-        with self._lock:
-            if self._native is not None and self._native[0] != os.getpid():
+        process = os.getpid()
+        with self._connecting.setdefault(process, threading.Lock()):
+            if self._native is not None and self._native[0] != process:
                 ABANDONED.append(self._native[1])
                 self._native = None
             if self._native is None:
                 url = f"{self._scheme}://{self._authority}/"
                 made = _edt.Files(url, self.connect_options, self._connections, self._read_ahead)
-                self._native = (os.getpid(), made)
+                self._native = (process, made)
             return self._native[1]
 
     @classmethod

@@ -124,6 +124,7 @@ class WriteFile(AbstractBufferedFile):
     def __init__(self, fs: Moved, path: str, mode: str, **options: Any) -> None:
         """Refuses a directory, and for `xb` whatever stands there."""
         self._folder: str | None = None
+        self._process = 0
         self._small: bytes | None = None
         self._aborted = False
         found = fs.found(path) if mode != "wb" else None
@@ -141,7 +142,7 @@ class WriteFile(AbstractBufferedFile):
         """The local file that gathers a large content."""
         if self._folder is None:
             try:
-                self._folder = tempfile.mkdtemp(prefix="edt-")
+                self._folder, self._process = tempfile.mkdtemp(prefix="edt-"), os.getpid()
             except OSError as error:
                 raise self._not_gathered(error, error.filename) from error
         # Under its own name, so that reports and errors name it.
@@ -195,9 +196,9 @@ class WriteFile(AbstractBufferedFile):
             self.fs.forget(self.path)
 
     def discard(self) -> None:
-        """Throws the content away."""
+        """Throws the content away. A process that was forked from the one that writes leaves it where it is."""
         folder, self._folder = self._folder, None
-        if folder is not None:
+        if folder is not None and self._process == os.getpid():
             shutil.rmtree(folder, ignore_errors=True)
 
     def abort(self) -> None:
