@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from snakemake_storage_plugin_edt.batches import Request
 from snakemake_storage_plugin_edt.cache import Cache, share
@@ -20,6 +21,9 @@ from snakemake_storage_plugin_edt.listings import FOLLOWED, Listings
 from snakemake_storage_plugin_edt.local import beside, make_room
 from snakemake_storage_plugin_edt.locks import Ground, Locks, ground
 from snakemake_storage_plugin_edt.moves import Moved, Mover
+
+if TYPE_CHECKING:
+    import edt
 
 # The mode of a file of which the storage keeps none.
 _MODE = 0o644
@@ -80,7 +84,7 @@ class Retriever:
         missing: Named = {}
         # What is here already is held to the present state, not to one that was told a while ago.
         several = [request for requests in named.values() for request in requests]
-        self.listings.forget(*(each.place for each in several if self.cache is not None or each.path.is_file()))
+        self.listings.forget(*(each.place for each in several if self.cache is not None or each.path.exists()))
         for name, requests in named.items():
             left = [request for request in requests if not self._is_at_hand(request)]
             if left:
@@ -121,26 +125,52 @@ class Retriever:
 
     def _is_at_hand(self, request: Request) -> bool:
         """Whether the node has the object in its present state: at the local path, or in the cache, which shares it."""
-        if self.cache is None and not request.path.is_file():
+        if self.cache is None and not request.path.exists():
             return False
         entry = self.listings.entry(request.place)
-        if entry is None or entry.kind == "directory":
+        if entry is None:
             return False
-        if self.cache is None:
-            described = request.path.stat()
-            if (described.st_size, described.st_mtime_ns) != (entry.size, entry.modified_ns):
-                return False
+        if entry.kind == "directory":
+            at_hand = self._is_same_directory(request)
+        elif self.cache is None:
+            at_hand = request.path.is_file() and _state(request.path) == (entry.size, entry.modified_ns)
         else:
-            found = self.cache.find(request.place.url, entry.size, entry.modified_ns)
-            if found is None:
-                return False
-            try:
-                make_room(request.path)
-                share(found, request.path, mode=(entry.mode or _MODE) if self.writable else None)
-            except OSError:
-                # Another process made room in the cache meanwhile, or fetching fails for the same reason and says so.
-                return False
-        request.end()
+            at_hand = self._is_shared(self.cache, request, entry)
+        if at_hand:
+            request.end()
+        return at_hand
+
+    def _is_same_directory(self, request: Request) -> bool:
+        """Whether the local directory is that of the storage: jobs that read it must not lose it to another copy of it.
+
+        What links in it lead to is only found out by fetching it.
+        """
+        if request.path.is_symlink() or not request.path.is_dir():
+            return False
+        try:
+            there = {entry.path: entry for _, entry in self.listings.below(request.place)}
+            here = {os.fspath(path.relative_to(request.path)): _state(path) for path in request.path.rglob("*")}
+        except OSError:
+            # Fetching fails for the same reason and says so.
+            return False
+        if any(entry.kind not in ("file", "directory") for entry in there.values()):
+            return False
+        return here == {
+            name: None if entry.kind == "directory" else (entry.size, entry.modified_ns)
+            for name, entry in there.items()
+        }
+
+    def _is_shared(self, cache: Cache, request: Request, entry: edt.Entry) -> bool:
+        """Whether the cache has the file, which then is at the local path too."""
+        found = cache.find(request.place.url, entry.size, entry.modified_ns)
+        if found is None:
+            return False
+        try:
+            make_room(request.path)
+            share(found, request.path, mode=(entry.mode or _MODE) if self.writable else None)
+        except OSError:
+            # Another process made room in the cache meanwhile, or fetching fails for the same reason and says so.
+            return False
         return True
 
     def _times_of_links(self, missing: Named) -> dict[str, int]:
@@ -181,6 +211,12 @@ class Retriever:
                 request.end(failed)
             else:
                 request.end()
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    """Size and time of what is there; `None` of a directory."""
+    described = path.lstat()
+    return None if stat.S_ISDIR(described.st_mode) else (described.st_size, described.st_mtime_ns)
 
 
 def _hand_over(arrived: Path, target: Path, *, shared: bool, mode: int | None) -> None:

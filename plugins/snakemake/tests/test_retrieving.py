@@ -1,0 +1,40 @@
+"""What becomes of local copies: directories that jobs read, and what earlier batches have left."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import Server
+from snakemake_storage_plugin_edt import StorageObject, StorageProvider, StorageProviderSettings
+
+
+def storage(scratch: Path, **settings: Any) -> StorageProvider:
+    """A provider with settings."""
+    return StorageProvider(
+        local_prefix=scratch / "local", logger=logging.getLogger("edt"), settings=StorageProviderSettings(**settings)
+    )
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_a_directory_that_is_here_already_is_not_taken_from_those_who_read_it(
+    scratch: Path, server: Server, cache: bool
+) -> None:
+    (server.root / "d/empty").mkdir(parents=True)
+    (server.root / "d/f").write_text("x")
+    provider = storage(scratch, cache_dir=str(scratch / "cache") if cache else None)
+    found: StorageObject = provider.object(server.url("d"))
+    asyncio.run(found.managed_retrieve())
+    brought = found.local_path().stat().st_ino
+    # As a second job that waited while the first one fetched it.
+    asyncio.run(found.managed_retrieve())
+    assert found.local_path().stat().st_ino == brought
+    (server.root / "d/f").write_text("newer")
+    (server.root / "d/g").write_text("x")
+    (server.root / "d/empty").rmdir()
+    asyncio.run(found.managed_retrieve())
+    assert {path.name: path.read_text() for path in found.local_path().iterdir()} == {"f": "newer", "g": "x"}
