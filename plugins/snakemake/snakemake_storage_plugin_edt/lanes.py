@@ -20,6 +20,9 @@ from snakemake_storage_plugin_edt.locks import lock
 # Nobody comes back for what is older, in seconds.
 _FORGOTTEN = 14 * 24 * 3600
 
+# Where a transfer to a lane keeps what has not arrived whole.
+_PARTIAL = ".edt"
+
 
 @dataclass(frozen=True)
 class Lane:
@@ -34,20 +37,36 @@ class Lane:
 
     @property
     def wanted(self) -> Path:
-        """The file that says what the batch fetches; it goes with the end of the batch."""
+        """The file that says what the batch fetches, and what earlier ones have left; it goes with the last of that."""
         return self.path / "wanted"
 
     def begin(self, root: str, names: Collection[str]) -> bool:
         """Notes what the batch fetches, and whether it goes on with another one; what one from elsewhere left goes."""
-        goes_on = bool((self.unfinished(root) or set()).intersection(names))
+        left = self.unfinished(root) or set()
+        goes_on = not left.isdisjoint(names)
         if not goes_on:
             self.clear()
         self.data.mkdir(parents=True, exist_ok=True)
+        self._note(root, left.union(names) if goes_on else names)
+        return goes_on
+
+    def end(self, root: str, names: Collection[str]) -> None:
+        """Removes what a complete batch had here; what an earlier one has left of others stays for who asks for it."""
+        is_partial = (self.path / _PARTIAL).exists()
+        others = (self.unfinished(root) or set()).difference(names)
+        left = {name for name in others if is_partial or os.path.lexists(self.data / name)}
+        if not left:
+            self.clear()
+            return
+        for name in names:
+            _remove(self.data / name)
+        self._note(root, left)
+
+    def _note(self, root: str, names: Collection[str]) -> None:
         text = json.dumps({"root": _digest(root), "names": sorted(names)})
         part = self.wanted.with_suffix(".part")
         part.write_text(text)
         part.replace(self.wanted)
-        return goes_on
 
     def unfinished(self, root: str) -> set[str] | None:
         """What an interrupted batch from this root was to fetch; `None` if there is none."""
@@ -60,12 +79,16 @@ class Lane:
     def clear(self) -> None:
         """Removes all that lies here."""
         for entry in self.path.iterdir():
-            if entry.name == "lock":
-                continue
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry, ignore_errors=True)
-            else:
-                entry.unlink(missing_ok=True)
+            if entry.name != "lock":
+                _remove(entry)
+
+
+def _remove(path: Path) -> None:
+    """Removes what is there, if anything is."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _digest(root: str) -> str:

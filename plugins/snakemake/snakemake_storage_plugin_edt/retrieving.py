@@ -101,7 +101,7 @@ class Retriever:
             for name in sorted(missing, key=lambda name: -name.count("/")):
                 self._arrived(name, missing, moved, taken, times.get(name))
             if not moved.failed:
-                taken.clear()
+                taken.end(root, missing)
 
     def _move(self, root: str, missing: Named, taken: Lane) -> Moved:
         digest = "blake3" if self.cache is not None else "none"

@@ -149,6 +149,32 @@ def test_a_batch_goes_on_in_the_lane_where_it_was_interrupted(scratch: Path) -> 
         assert list(free.data.iterdir()) == []
 
 
+def test_a_batch_that_ends_keeps_what_an_earlier_one_has_left_of_others(scratch: Path) -> None:
+    root = "edt://h/"
+    with lane(scratch, root, ["a", "b", "c"]) as one:
+        one.begin(root, ["a", "b", "c"])
+        for name in ("a", "b"):
+            (one.data / name).write_text(name)
+    with lane(scratch, root, ["b"]) as again:
+        assert again.begin(root, ["b"])
+        again.end(root, ["b"])
+    assert [path.name for path in one.data.iterdir()] == ["a"]
+    # Of `c` nothing is there, unless a part of it is.
+    with lane(scratch, root, ["c"]) as other:
+        assert other.path != one.path
+    with lane(scratch, root, ["a"]) as last:
+        assert last.begin(root, ["a"]) and last.path == one.path
+        last.end(root, ["a"])
+    assert [path.name for path in one.path.iterdir()] == ["lock"]
+    with lane(scratch, root, ["d", "e"]) as begun:
+        begun.begin(root, ["d", "e"])
+        (begun.path / ".edt").mkdir()
+    with lane(scratch, root, ["d"]) as ended:
+        ended.begin(root, ["d"])
+        ended.end(root, ["d"])
+    assert ended.unfinished(root) == {"e"}
+
+
 def test_the_cache_finds_a_file_by_its_state_and_shares_it(scratch: Path) -> None:
     cache = Cache(scratch / "cache", 1000)
     fetched = scratch / "fetched"

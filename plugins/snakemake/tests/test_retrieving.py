@@ -11,6 +11,7 @@ import pytest
 
 from harness import Server
 from snakemake_storage_plugin_edt import StorageObject, StorageProvider, StorageProviderSettings
+from snakemake_storage_plugin_edt.lanes import lane
 
 
 def storage(scratch: Path, **settings: Any) -> StorageProvider:
@@ -38,3 +39,18 @@ def test_a_directory_that_is_here_already_is_not_taken_from_those_who_read_it(
     (server.root / "d/empty").rmdir()
     asyncio.run(found.managed_retrieve())
     assert {path.name: path.read_text() for path in found.local_path().iterdir()} == {"f": "newer", "g": "x"}
+
+
+def test_what_an_earlier_batch_has_left_of_another_object_is_not_thrown_away(scratch: Path, server: Server) -> None:
+    (server.root / "small").write_text("x")
+    provider = storage(scratch)
+    found: StorageObject = provider.object(server.url("small"))
+    root, lanes = found.place.root, scratch / "local/.edt/lanes"
+    with lane(lanes, root, ["large", "small"]) as interrupted:
+        interrupted.begin(root, ["large", "small"])
+        (interrupted.data / "large").write_text("nearly all of it")
+    asyncio.run(found.managed_retrieve())
+    assert found.local_path().read_text() == "x"
+    assert (interrupted.data / "large").read_text() == "nearly all of it"
+    with lane(lanes, root, ["large"]) as again:
+        assert again.path == interrupted.path
