@@ -162,6 +162,15 @@ class Listings:
         """Whether a listing of the directory of a place can tell of it."""
         return not place.tail and place.scheme not in _WEB and place.parent not in self._unlistable
 
+    def remove(self, place: Place) -> None:
+        """Removes what is at a place, a directory with all that is below it."""
+        entry = self.entry(place)
+        try:
+            if entry is not None:
+                self._questions.remove(place, recursive=entry.kind == "directory")
+        finally:
+            self.forget(place)
+
     def forget(self, *places: Place) -> None:
         """Drops what is known of places that may have changed, and of what lies above and below them."""
         changed = set(places)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from snakemake_storage_plugin_edt.per_process import PerProcess
@@ -35,7 +36,7 @@ class _Sessions:
 
 
 class Questions:
-    """Lists and describes. Threads may share it, and a process that was forked has sessions of its own."""
+    """Lists, describes and removes. Threads may share it, and a process that was forked has sessions of its own."""
 
     def __init__(self, options: Mapping[str, Any], retries: int) -> None:
         """`options` are those by which edt reaches the storage; it is asked so many times more while it is away."""
@@ -60,6 +61,13 @@ class Questions:
         if place.scheme in SERVER:
             return edt.Entry(*self._insisting(lambda: self._files(place.root).stat(place.path)))
         return self._insisting(lambda: edt.stat(place.url, **self._options))
+
+    def remove(self, place: Place, *, recursive: bool) -> None:
+        """Removes an entry. It may be gone already: an attempt whose answer was lost may have removed it."""
+        import edt
+
+        with suppress(edt.NotFoundError):
+            self._insisting(lambda: edt.remove(place.url, recursive=recursive, **self._options))
 
     def followed(self, place: Place) -> tuple[int, int | None]:
         """Size and time of the file that a link leads to."""

@@ -9,7 +9,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -128,14 +128,7 @@ class StorageObject(StorageObjectRead, StorageObjectWrite, StorageObjectGlob, St
         self.provider.stores.run(self._request())
 
     def remove(self) -> None:
-        import edt
-
-        entry = self.provider.listings.entry(self.place)
-        if entry is not None:
-            # Somebody else may be faster.
-            with suppress(edt.NotFoundError):
-                edt.remove(self.place.url, recursive=entry.kind == "directory", **self.provider.reach)
-        self.provider.listings.forget(self.place)
+        self.provider.listings.remove(self.place)
 
     def touch(self) -> None:
         """Sets the time to the present one: of a directory by its time stamp, of a file by storing it again."""

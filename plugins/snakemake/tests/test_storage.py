@@ -346,6 +346,19 @@ def test_questions_wait_for_a_server_that_is_away_for_a_moment(provider: Storage
     back.join()
 
 
+def test_a_removal_waits_for_a_server_that_is_away_for_a_moment(provider: StorageProvider, server: Server) -> None:
+    (server.root / "d").mkdir()
+    (server.root / "d/f").write_text("x")
+    found = object_at(provider, server, "d")
+    assert found.exists()
+    server.kill()
+    back = threading.Timer(0.5, server.start)
+    back.start()
+    asyncio.run(found.managed_remove())
+    back.join()
+    assert not (server.root / "d").exists() and not found.exists()
+
+
 def test_candidates_are_queries_of_the_same_form(provider: StorageProvider, server: Server) -> None:
     for name in ("a", "b"):
         (server.root / f"g/{name}").mkdir(parents=True)
