@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 def beside(target: Path) -> Path:
     """A name beside a local path that nobody else uses, for what will be brought to it."""
-    return target.with_name(f".{target.name[:200]}.edt-{secrets.token_hex(4)}")
+    # Of the 255 bytes that a name may have, so many characters take 200 at most.
+    return target.with_name(f".{target.name[:50]}.edt-{secrets.token_hex(4)}")
 
 
 def make_room(target: Path) -> None:

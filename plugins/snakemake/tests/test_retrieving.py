@@ -54,3 +54,15 @@ def test_what_an_earlier_batch_has_left_of_another_object_is_not_thrown_away(scr
     assert (interrupted.data / "large").read_text() == "nearly all of it"
     with lane(lanes, root, ["large"]) as again:
         assert again.path == interrupted.path
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_a_name_may_have_as_many_bytes_as_file_systems_allow(scratch: Path, server: Server, cache: bool) -> None:
+    name = "ä" * 127
+    (server.root / name).mkdir()
+    (server.root / name / name).write_text("x")
+    provider = storage(scratch, cache_dir=str(scratch / "cache") if cache else None)
+    for path in (name, f"{name}/{name}"):
+        found: StorageObject = provider.object(server.url(path))
+        asyncio.run(found.managed_retrieve())
+    assert found.local_path().read_text() == "x"
