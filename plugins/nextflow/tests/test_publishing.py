@@ -116,6 +116,19 @@ workflow {{ many() }}
     assert len(list((pipeline.work / ".edt" / "publishing").iterdir())) <= 4
 
 
+def test_a_directory_may_have_a_name_as_long_as_file_systems_allow(server: Server, pipeline: Pipeline) -> None:
+    name = "x" * 250
+    script = f"""
+process make {{ publishDir '{server.url("out")}', mode: 'copy'
+    output: path 'x*'
+    script: "mkdir {name}; echo one > {name}/a" }}
+workflow {{ make() }}
+"""
+    pipeline.run(script)
+    assert [path.name for path in (server.root / "out").iterdir()] == [name]
+    assert (server.root / "out" / name / "a").read_text() == "one\n"
+
+
 def test_what_a_run_writes_about_itself_goes_there_too(server: Server, pipeline: Pipeline) -> None:
     names = {"trace": "trace.txt", "report": "report.html", "timeline": "timeline.html"}
     words = [word for kind, name in names.items() for word in (f"-with-{kind}", server.url(f"out/{name}"))]

@@ -18,6 +18,13 @@ final class Tree {
 
     private Tree() {}
 
+    /** As much of a name as leaves room for an end: of the 255 bytes that a name may have, it takes 180 at most. */
+    static String begin(String name) {
+        int end = Math.min(name.length(), 60);
+        boolean parts = end < name.length() && Character.isHighSurrogate(name.charAt(end - 1));
+        return name.substring(0, parts ? end - 1 : end);
+    }
+
     /** Removes a file or a directory with all below it, if it is there; links are not followed. */
     static void remove(Path path) throws IOException {
         if (!Files.exists(path, LinkOption.NOFOLLOW_LINKS)) {
@@ -54,7 +61,8 @@ final class Tree {
     /** Gives the target the same content: by hard links where the file system allows it, and `linked` asks for it. */
     static void place(Path arrived, Path target, boolean linked) throws IOException {
         makeRoom(arrived, target);
-        Path part = target.resolveSibling("." + target.getFileName() + ".edt-" + ProcessHandle.current().pid() + "-" + COUNT.incrementAndGet());
+        String begin = begin(target.getFileName().toString());
+        Path part = target.resolveSibling("." + begin + ".edt-" + ProcessHandle.current().pid() + "-" + COUNT.incrementAndGet());
         try {
             copy(arrived, part, linked);
             Files.move(part, target, StandardCopyOption.ATOMIC_MOVE);

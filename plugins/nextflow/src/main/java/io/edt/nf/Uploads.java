@@ -73,7 +73,7 @@ final class Uploads {
         // The next attempt finds what an interrupted one has brought.
         UUID id = UUID.nameUUIDFromBytes((source + "\0" + place.url()).getBytes(StandardCharsets.UTF_8));
         String above = Listings.parent(place.path);
-        Place part = place.at((above.isEmpty() ? "" : above + "/") + "." + Listings.name(place.path) + ".edt-" + id);
+        Place part = place.at((above.isEmpty() ? "" : above + "/") + "." + Tree.begin(Listings.name(place.path)) + ".edt-" + id);
         try {
             engine.change("directory", new Fields("directory", part.root(), part.below()).bytes());
             move(source, part, true, follows, "mirror");
