@@ -165,6 +165,33 @@ def test_a_killed_run_goes_on_where_it_was(server: Server, pipeline: Pipeline, l
     assert [path.stat().st_size for path in pipeline.staged()] == [96 * MIB]
 
 
+FOLDER = """
+process count {{
+    input: path folder
+    output: stdout
+    script: "cat $folder/* | wc -c"
+}}
+workflow {{ count(Channel.of(file('{url}'))) | view {{ 'told ' + it.trim() }} }}
+"""
+
+
+def test_what_arrived_before_a_disk_was_full_is_not_fetched_again(server: Server, pipeline: Pipeline) -> None:
+    for number in range(3):
+        fill(server.root / "folder" / f"{number}", 6 * MIB, number)
+    fill(server.root / "folder" / "large", 24 * MIB, "large")
+    script = FOLDER.format(url=server.url("folder"))
+    lanes = pipeline.work / ".edt" / "staging"
+    # Files of more than 8 MiB cannot be written: on a disk that is full this is no different.
+    pipeline.before = ("bash", "-c", 'ulimit -f 8192; exec "$@"', "-")
+    pipeline.run(script, expected=1)
+    assert sorted(path.name for path in lanes.glob("*/data/folder/*")) == ["0", "1", "2"]
+    pipeline.before = ()
+    run = pipeline.run(script, "-resume")
+    assert run.lines("told ") == [str(42 * MIB)]
+    assert pipeline.kept_mb(run) > 15
+    assert not [path for path in lanes.rglob("*") if path.is_file() and path.name != "lock"]
+
+
 def test_what_a_killed_run_completed_of_many_files_is_not_fetched_again(server: Server, pipeline: Pipeline) -> None:
     sizes = [12 * MIB if number % 4 == 0 else MIB for number in range(24)]
     for number, size in enumerate(sizes):

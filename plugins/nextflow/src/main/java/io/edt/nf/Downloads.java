@@ -203,7 +203,7 @@ final class Downloads {
                 dropWhatIsGone(named, failed, lane, cancelled);
             }
             hand(named, failed, lane);
-            if (failed.values().stream().noneMatch(EdtException::isTransient)) {
+            if (failed.values().stream().noneMatch(EdtException::leavesPart)) {
                 lane.release();
             }
         }

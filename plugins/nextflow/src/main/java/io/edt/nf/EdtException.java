@@ -38,6 +38,11 @@ public final class EdtException extends IOException {
         return transientFailure;
     }
 
+    /** Whether a later attempt may go on where this one ended: also one that comes once somebody has made room, or mended a disk. */
+    boolean leavesPart() {
+        return transientFailure || code.equals("no-space") || code.equals("io");
+    }
+
     /** The same as the exception that Java has for it, where callers decide by that. */
     IOException about(Object path) {
         IOException known = known(String.valueOf(path));
