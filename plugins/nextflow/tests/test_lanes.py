@@ -27,5 +27,8 @@ def test_a_lane_stays_locked_and_keeps_what_other_batches_have_left_in_it(scratc
         with (Path(first) / "lock").open("r+") as lock, pytest.raises(BlockingIOError):
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         told, _ = process.communicate("\n")
+    *parts, said = told.splitlines()
     # What had arrived stays until somebody asks for it; of what had not, nothing does.
-    assert told.splitlines() == ["parts [[a], [z]]", "left true true", "left true true", "left false false"]
+    assert parts == ["parts [[a], [z]]", "left true true", "left true true", "left false false"]
+    assert said.startswith(f"said could not lock `{scratch / 'unlockable'}`: ")
+    assert "edt.partialDir" in said

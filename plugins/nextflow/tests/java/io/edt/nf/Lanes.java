@@ -1,9 +1,12 @@
 // Takes lanes for the test, tells where they are, and holds the first one until its input ends.
 package io.edt.nf;
 
+import java.io.IOException;
+import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
+import java.nio.file.StandardOpenOption;
 import java.util.List;
 
 /** `Lanes HOME` */
@@ -23,6 +26,18 @@ public final class Lanes {
         third.close();
         first.close();
         left(home.resolveSibling("left"));
+        unlockable(home.resolveSibling("unlockable"));
+    }
+
+    /** What is said where a file cannot be locked: here, because it is closed. */
+    private static void unlockable(Path file) throws Exception {
+        FileChannel channel = FileChannel.open(file, StandardOpenOption.CREATE, StandardOpenOption.WRITE);
+        channel.close();
+        try {
+            Lane.isLocked(channel, file);
+        } catch (IOException error) {
+            System.out.println("said " + error.getMessage());
+        }
     }
 
     /** What a batch that was killed has left, and others take up in other batches. */

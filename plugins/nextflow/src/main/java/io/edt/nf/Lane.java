@@ -165,7 +165,7 @@ final class Lane implements AutoCloseable {
         Lane taken = null;
         try {
             channel = FileChannel.open(lane.resolve("lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
-            if (channel.tryLock() != null && overlap(lane, root, wanted) >= 0) {
+            if (isLocked(channel, lane) && overlap(lane, root, wanted) >= 0) {
                 taken = new Lane(lane, key, channel, root, wanted);
             }
         } catch (OverlappingFileLockException error) {
@@ -176,6 +176,16 @@ final class Lane implements AutoCloseable {
             }
         }
         return taken;
+    }
+
+    /** Locks a lane; false if another process has it. Some file systems have no locks: NFS without its lock service, Lustre without `-o flock`. */
+    static boolean isLocked(FileChannel channel, Path lane) throws IOException {
+        try {
+            return channel.tryLock() != null;
+        } catch (IOException error) {
+            throw new IOException("could not lock `" + lane + "`: " + error.getMessage()
+                    + " (hint: set `edt.partialDir` to a directory on a file system that has locks, such as a local disk)", error);
+        }
     }
 
     private static void free(FileChannel channel, Path key) throws IOException {
