@@ -55,8 +55,8 @@ RIGHT = (
 )
 
 
-def said(scratch: Path, configs: list[str]) -> list[str]:
-    """What is said of each configuration."""
+def said(scratch: Path, configs: list[str], begin: str = "said ") -> list[str]:
+    """What is said of each configuration, or what lines with another begin tell."""
     if shutil.which("javac") is None or programs.absence():
         pytest.skip(programs.absence() or "there is no compiler of Java")
     classes = f"{programs.BUILT / 'classes'}:{scratch / 'classes'}:{programs.OLDEST.folder}/*"
@@ -64,7 +64,7 @@ def said(scratch: Path, configs: list[str]) -> list[str]:
     command = ["java", *programs.OPTIONS, "-cp", classes, "io.edt.nf.Options", *configs]
     out = subprocess.run(command, check=True, capture_output=True, text=True, cwd=scratch).stdout
     # Nextflow logs between these lines.
-    return [line.removeprefix("said ") for line in out.splitlines() if line.startswith("said ")]
+    return [line.removeprefix(begin) for line in out.splitlines() if line.startswith(begin)]
 
 
 def test_each_value_that_does_not_fit_is_named_with_what_fits(scratch: Path) -> None:
@@ -84,3 +84,11 @@ def test_each_value_that_does_not_fit_is_named_with_what_fits(scratch: Path) -> 
 
 def test_values_that_fit_are_taken(scratch: Path) -> None:
     assert said(scratch, list(RIGHT)) == len(RIGHT) * ["nothing"]
+
+
+def test_a_path_may_begin_with_the_home_directory(scratch: Path) -> None:
+    [home, here] = said(scratch, ["edt.partialDir = '~/parts'", "edt.partialDir = 'parts'"], "path ")
+    assert home.startswith("/")
+    assert home.endswith("/parts")
+    assert "~" not in home
+    assert here == str(scratch.resolve() / "parts")

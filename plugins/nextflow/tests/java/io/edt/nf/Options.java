@@ -4,7 +4,7 @@ package io.edt.nf;
 import nextflow.Global;
 import nextflow.config.ConfigParser;
 
-/** `Options CONFIG...`: for each text of a configuration a line with what is said of it. */
+/** `Options CONFIG...`: for each text of a configuration a line with what is said of it, and one with a path that it sets. */
 public final class Options {
     private Options() {}
 
@@ -12,7 +12,9 @@ public final class Options {
     public static void main(String[] configs) {
         for (String config : configs) {
             Global.setConfig(new ConfigParser().parse(config));
-            System.out.println("said " + said());
+            String said = said();
+            System.out.println("said " + said);
+            System.out.println("path " + (said.equals("nothing") ? Engine.settings().partialDir : null));
         }
     }
 

@@ -53,7 +53,7 @@ final class Settings {
         progressSeconds = seconds(given, "progress", 10_000) / 1000;
         statMillis = seconds(given, "statTtl", 2_000);
         transfers = (int) number(given, "transfers", 256, 1, 10_000);
-        partialDir = given.get("partialDir") == null ? null : Paths.get(given.get("partialDir").toString()).toAbsolutePath();
+        partialDir = given.get("partialDir") == null ? null : path(given.get("partialDir").toString());
     }
 
     private void file(Map<?, ?> given, String name) {
@@ -61,11 +61,16 @@ final class Settings {
             return;
         }
         String text = given.get(name).toString();
-        Path path = Paths.get(text.startsWith("~/") ? System.getProperty("user.home") + text.substring(1) : text).toAbsolutePath();
+        Path path = path(text);
         if (name.equals("tokenFile") && !Files.isReadable(path)) {
             throw refused(name, text, "the path of a file that can be read");
         }
         engine.put(name, path.toString());
+    }
+
+    /** A path as users write it: `~/` is their home directory. */
+    private static Path path(String text) {
+        return Paths.get(text.startsWith("~/") ? System.getProperty("user.home") + text.substring(1) : text).toAbsolutePath();
     }
 
     /** The natives check the value. */
