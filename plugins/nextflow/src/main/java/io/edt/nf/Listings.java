@@ -30,16 +30,45 @@ final class Listings {
     private final Set<String> written = ConcurrentHashMap.newKeySet();
     private final Map<String, Object> locks = new ConcurrentHashMap<>();
     private final Map<String, Integer> asked = new ConcurrentHashMap<>();
+    private final Set<Question> questions = ConcurrentHashMap.newKeySet();
 
     private static final class Known<T> {
         final T answer;
         final long until;
-        /** Names of a listing that have changed since. */
-        final Set<String> changed = ConcurrentHashMap.newKeySet();
+        /** Names below it that have changed since it was asked for, and nothing as the name of itself. */
+        final Set<String> changed;
 
-        Known(T answer, long until) {
+        Known(T answer, long until, Set<String> changed) {
             this.answer = answer;
             this.until = until;
+            this.changed = changed;
+        }
+    }
+
+    /** Its answer is under way. What another thread changes meanwhile is noted, for the answer may be of before. */
+    private final class Question implements AutoCloseable {
+        final String key;
+        final long begun = System.nanoTime();
+        final Set<String> changed = ConcurrentHashMap.newKeySet();
+
+        Question(Place place) {
+            key = place.root() + place.path;
+            questions.add(this);
+        }
+
+        void note(String root, String path) {
+            String here = root + path;
+            String above = key.equals(root) ? root : key + "/";
+            if (key.equals(here) || key.startsWith(here + "/")) {
+                changed.add("");
+            } else if (here.startsWith(above)) {
+                changed.add(here.substring(above.length()).split("/")[0]);
+            }
+        }
+
+        @Override
+        public void close() {
+            questions.remove(this);
         }
     }
 
@@ -85,6 +114,7 @@ final class Listings {
     void forget(Place place) {
         String root = place.root();
         String here = root + place.path;
+        questions.forEach(question -> question.note(root, place.path));
         single.remove(here);
         listed.remove(here);
         // All that begins with the path and a slash: `0` follows the slash.
@@ -122,7 +152,7 @@ final class Listings {
     private Known<Entry> toldOf(Place place) {
         long now = System.nanoTime();
         Known<Entry> one = single.get(place.root() + place.path);
-        if (one != null && now < one.until) {
+        if (one != null && now < one.until && one.changed.isEmpty()) {
             return one;
         }
         Known<Map<String, Entry>> beside = listed.get(place.root() + parent(place.path));
@@ -132,8 +162,8 @@ final class Listings {
     /** What a listing tells of a name; null if it tells nothing that counts. */
     private static Known<Entry> told(Known<Map<String, Entry>> beside, Place place) {
         // Where nothing at all is listed, there may be a directory that does not tell what is in it.
-        boolean tells = !beside.changed.contains(name(place.path)) && !beside.answer.isEmpty();
-        return tells ? new Known<>(beside.answer.get(name(place.path)), beside.until) : null;
+        boolean tells = !beside.changed.contains("") && !beside.changed.contains(name(place.path)) && !beside.answer.isEmpty();
+        return tells ? new Known<>(beside.answer.get(name(place.path)), beside.until, Set.of()) : null;
     }
 
     private Entry look(Place place) throws IOException {
@@ -170,21 +200,40 @@ final class Listings {
     }
 
     private Entry stat(Place place) throws IOException {
-        long begun = System.nanoTime();
-        Entry entry = null;
-        try {
-            entry = new Entry(Fields.of(engine.call(handle -> Native.stat(handle, place.fields().bytes()))));
-        } catch (EdtException error) {
-            if (!error.code().equals("not-found") && !error.code().equals("wrong-type")) {
-                throw error;
-            }
+        try (Question question = new Question(place)) {
+            Entry entry = described(place);
+            single.put(question.key, new Known<>(entry, until(question.begun), question.changed));
+            return entry;
         }
-        single.put(place.root() + place.path, new Known<>(entry, until(begun)));
-        return entry;
+    }
+
+    private Entry described(Place place) throws IOException {
+        try {
+            return new Entry(Fields.of(engine.call(handle -> Native.stat(handle, place.fields().bytes()))));
+        } catch (EdtException error) {
+            if (error.code().equals("not-found") || error.code().equals("wrong-type")) {
+                return null;
+            }
+            throw error;
+        }
     }
 
     private Known<Map<String, Entry>> list(Place directory) throws IOException {
-        long begun = System.nanoTime();
+        try (Question question = new Question(directory)) {
+            Map<String, Entry> entries = entries(directory);
+            long now = System.nanoTime();
+            listed.values().removeIf(old -> now >= old.until);
+            single.values().removeIf(old -> now >= old.until);
+            Known<Map<String, Entry>> known = new Known<>(entries, until(question.begun), question.changed);
+            if (entries.size() > MOST_ENTRIES) {
+                large.add(question.key);
+            }
+            listed.put(question.key, known);
+            return known;
+        }
+    }
+
+    private Map<String, Entry> entries(Place directory) throws IOException {
         Map<String, Entry> entries = new HashMap<>();
         Fields fields = Fields.of(engine.call(handle -> Native.list(handle, directory.fields().bytes(), false)));
         while (fields.more()) {
@@ -193,16 +242,7 @@ final class Listings {
                 entries.put(entry.path, entry);
             }
         }
-        long now = System.nanoTime();
-        listed.values().removeIf(old -> now >= old.until);
-        single.values().removeIf(old -> now >= old.until);
-        Known<Map<String, Entry>> known = new Known<>(entries, until(begun));
-        String key = directory.root() + directory.path;
-        if (entries.size() > MOST_ENTRIES) {
-            large.add(key);
-        }
-        listed.put(key, known);
-        return known;
+        return entries;
     }
 
     /** An answer that took long is believed as long. */
