@@ -301,6 +301,23 @@ def test_listings_are_kept_until_something_changes(fs: EdtFileSystem, fs_path: s
     assert fs.find(f"{fs_path}/none") == [] and fs.find(f"{fs_path}/a/b/c.bin") == [f"{fs_path}/a/b/c.bin"]
 
 
+def test_a_name_that_is_not_there_is_no_pattern(
+    fs: EdtFileSystem, fs_path: str, place: Path, tmp_path: Path
+) -> None:
+    for folder in (place, tmp_path):
+        (folder / "a1").write_text("another file")
+    missing, here = f"{fs_path}/a[1]", str(tmp_path / "a[1]")
+    with pytest.raises(FileNotFoundError):
+        fs.get_file(missing, str(tmp_path / "out"))
+    with pytest.raises(FileNotFoundError):
+        fs.get([missing], [str(tmp_path / "out")])
+    with pytest.raises(FileNotFoundError):
+        fs.put_file(here, f"{fs_path}/out")
+    with pytest.raises(FileNotFoundError):
+        fs.put([here], [f"{fs_path}/out"])
+    assert contents(place).keys() == contents(tmp_path).keys() == {"a1"}
+
+
 def test_what_a_single_file_fails_with_is_an_error_of_the_system(
     fs: EdtFileSystem, fs_path: str, tmp_path: Path
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -53,6 +55,13 @@ class Listed(Connected):
             return self.info(path, refresh=refresh)
         except (FileNotFoundError, WrongTypeError):
             return None
+
+    def known(self, path: str) -> Info:
+        """Describes an entry that has to be there."""
+        found = self.found(path)
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.plain(path))
+        return found
 
     def exists(self, path: str, **options: Any) -> bool:
         """Whether there is an entry; a server that does not answer is an error."""

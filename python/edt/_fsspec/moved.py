@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Sequence
@@ -40,7 +41,7 @@ class Moved(Listed):
         """Brings one file, or makes a directory like that at the server."""
         if isfilelike(lpath) or options.get("outfile") is not None:
             super().get_file(rpath, lpath, callback=callback, **options)
-        elif self.isdir(rpath):
+        elif self.known(rpath)["type"] == "directory":
             Path(lpath).mkdir(parents=True, exist_ok=True)
         else:
             self.fetch([self.plain(rpath)], os.path.abspath(lpath), callback)
@@ -77,6 +78,7 @@ class Moved(Listed):
     ) -> None:
         """Copies paths of this machine to the server in one transfer."""
         slash = "/" if target.endswith("/") else ""
+        _check_present(sources)
         with self.changing(target):
             self._transfer(sources, self.address(target).rstrip("/") + slash, callback, symlinks=symlinks)
 
@@ -93,6 +95,7 @@ class Moved(Listed):
 
         With `keeps_mode` the source first gets the mode of the file that it replaces.
         """
+        _check_present([source])
         found = self.found(target, refresh=keeps_mode) or {}
         if found.get("type") == "directory":
             raise IsADirectoryError(f"could not write `{target}`: it is a directory")
@@ -125,6 +128,13 @@ class Moved(Listed):
             report = handle.join()
         if not report.is_complete:
             raise _failed(report)
+
+
+def _check_present(sources: Sequence[str]) -> None:
+    """Of a name that is not there, and looks like a pattern, a transfer would bring what matches it."""
+    for source in sources:
+        if not os.path.lexists(source):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
 
 
 def _failed(report: Report) -> Error:

@@ -13,7 +13,7 @@ from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 from fsspec.implementations.local import LocalFileSystem, make_path_posix, trailing_sep
 from fsspec.utils import other_paths
 
-from edt._fsspec.place import name, parent, whole
+from edt._fsspec.place import Info, name, parent, whole
 
 if TYPE_CHECKING:
     from edt._fsspec.moved import Moved
@@ -92,9 +92,9 @@ def get(fs: Moved, source: Any, destination: Any, recursive: bool, maxdepth: int
     else:
         found = expanded(fs, source, recursive, maxdepth)
         made = targets(source, found, destination, directory)
-    # One name without `recursive` is no directory, and followed if it is a link.
+    # One name without `recursive` is no directory, and followed if it is a link; what matches a pattern is there.
     sure = isinstance(source, str) and not recursive and len(found) == 1
-    infos = [None] if sure else fs.at_once(fs.found, found)
+    infos: list[Info | None] = [None] if sure else [*fs.at_once(fs.known, found)]
     files, links = [], set()
     for path, target, info in zip(found, made, infos, strict=True):
         if info is not None and info["type"] == "directory":
