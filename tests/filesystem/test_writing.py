@@ -301,9 +301,7 @@ def test_listings_are_kept_until_something_changes(fs: EdtFileSystem, fs_path: s
     assert fs.find(f"{fs_path}/none") == [] and fs.find(f"{fs_path}/a/b/c.bin") == [f"{fs_path}/a/b/c.bin"]
 
 
-def test_a_name_that_is_not_there_is_no_pattern(
-    fs: EdtFileSystem, fs_path: str, place: Path, tmp_path: Path
-) -> None:
+def test_a_name_that_is_not_there_is_no_pattern(fs: EdtFileSystem, fs_path: str, place: Path, tmp_path: Path) -> None:
     for folder in (place, tmp_path):
         (folder / "a1").write_text("another file")
     missing, here = f"{fs_path}/a[1]", str(tmp_path / "a[1]")
@@ -327,9 +325,7 @@ def test_what_a_single_file_fails_with_is_an_error_of_the_system(
     assert isinstance(raised.value.__cause__, edt.TransferFailed)
 
 
-def test_paths_of_this_machine_need_not_be_text(
-    fs: EdtFileSystem, fs_path: str, place: Path, tmp_path: Path
-) -> None:
+def test_paths_of_this_machine_need_not_be_text(fs: EdtFileSystem, fs_path: str, place: Path, tmp_path: Path) -> None:
     here = tmp_path / os.fsdecode(b"caf\xe9")
     fill(here / "tree/a", 100, "a")
     fs.put(str(here / "tree/a"), f"{fs_path}/alone")
