@@ -323,6 +323,12 @@ def test_what_a_single_file_fails_with_is_an_error_of_the_system(
     with pytest.raises(OSError, match="pipe") as raised:
         fs.put_file(str(tmp_path / "pipe"), f"{fs_path}/pipe")
     assert isinstance(raised.value.__cause__, edt.TransferFailed)
+    (tmp_path / "two").mkdir()
+    for name in ("a", "b"):
+        os.mkfifo(tmp_path / "two" / name)
+    with pytest.raises(edt.TransferFailed) as several:
+        fs.put(str(tmp_path / "two"), f"{fs_path}/two", recursive=True)
+    assert sorted(failure.path for failure in several.value.report.failures) == ["a", "b"]
 
 
 def test_paths_of_this_machine_need_not_be_text(fs: EdtFileSystem, fs_path: str, place: Path, tmp_path: Path) -> None:

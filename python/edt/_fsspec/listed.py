@@ -132,6 +132,8 @@ class Listed(Connected):
     def _keep(self, listings: dict[str, list[Info]], state: object) -> None:
         """Keeps listings that were begun in a state. If another thread has changed something since, they may be old."""
         for directory, infos in listings.items():
+            if self._state is not state:
+                break
             self.dircache[directory] = infos
         # Only now: whoever changes something after this look drops them himself.
         if self._state is not state:
