@@ -52,15 +52,15 @@ class Lane:
 
     def end(self, root: str, names: Collection[str]) -> None:
         """Removes what a complete batch had here; what an earlier one has left of others stays for who asks for it."""
+        for name in names:
+            _remove(self.data / name)
         is_partial = (self.path / _PARTIAL).exists()
         others = (self.unfinished(root) or set()).difference(names)
         left = {name for name in others if is_partial or os.path.lexists(self.data / name)}
-        if not left:
+        if left:
+            self._note(root, left)
+        else:
             self.clear()
-            return
-        for name in names:
-            _remove(self.data / name)
-        self._note(root, left)
 
     def _note(self, root: str, names: Collection[str]) -> None:
         text = json.dumps({"root": _digest(root), "names": sorted(names)})

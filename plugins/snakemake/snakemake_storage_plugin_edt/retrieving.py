@@ -133,7 +133,7 @@ class Retriever:
         if entry.kind == "directory":
             at_hand = self._is_same_directory(request)
         elif self.cache is None:
-            at_hand = request.path.is_file() and _state(request.path) == (entry.size, entry.modified_ns)
+            at_hand = request.path.is_file() and _state(request.path.stat()) == (entry.size, entry.modified_ns)
         else:
             at_hand = self._is_shared(self.cache, request, entry)
         if at_hand:
@@ -149,7 +149,7 @@ class Retriever:
             return False
         try:
             there = {entry.path: entry for _, entry in self.listings.below(request.place)}
-            here = {os.fspath(path.relative_to(request.path)): _state(path) for path in request.path.rglob("*")}
+            here = {os.fspath(path.relative_to(request.path)): _state(path.lstat()) for path in request.path.rglob("*")}
         except OSError:
             # Fetching fails for the same reason and says so.
             return False
@@ -213,9 +213,8 @@ class Retriever:
                 request.end()
 
 
-def _state(path: Path) -> tuple[int, int] | None:
+def _state(described: os.stat_result) -> tuple[int, int] | None:
     """Size and time of what is there; `None` of a directory."""
-    described = path.lstat()
     return None if stat.S_ISDIR(described.st_mode) else (described.st_size, described.st_mtime_ns)
 
 

@@ -173,6 +173,13 @@ def test_a_batch_that_ends_keeps_what_an_earlier_one_has_left_of_others(scratch:
         ended.begin(root, ["d"])
         ended.end(root, ["d"])
     assert ended.unfinished(root) == {"e"}
+    with lane(scratch, root, ["f", "f/x"]) as nested:
+        nested.begin(root, ["f", "f/x"])
+        (nested.data / "f").mkdir()
+        (nested.data / "f/x").write_text("x")
+        # What lies inside of it goes with it.
+        nested.end(root, ["f"])
+    assert nested.unfinished(root) is None
 
 
 def test_the_cache_finds_a_file_by_its_state_and_shares_it(scratch: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +35,15 @@ def test_a_directory_that_is_here_already_is_not_taken_from_those_who_read_it(
     # As a second job that waited while the first one fetched it.
     asyncio.run(found.managed_retrieve())
     assert found.local_path().stat().st_ino == brought
-    (server.root / "d/f").write_text("newer")
-    (server.root / "d/g").write_text("x")
     (server.root / "d/empty").rmdir()
+    (server.root / "d/g").write_text("x")
     asyncio.run(found.managed_retrieve())
-    assert {path.name: path.read_text() for path in found.local_path().iterdir()} == {"f": "newer", "g": "x"}
+    assert {path.name: path.read_text() for path in found.local_path().iterdir()} == {"f": "x", "g": "x"}
+    # The time alone tells of it.
+    (server.root / "d/f").write_text("y")
+    os.utime(server.root / "d/f", ns=(1, 1))
+    asyncio.run(found.managed_retrieve())
+    assert {path.name: path.read_text() for path in found.local_path().iterdir()} == {"f": "y", "g": "x"}
 
 
 def test_what_an_earlier_batch_has_left_of_another_object_is_not_thrown_away(scratch: Path, server: Server) -> None:
@@ -59,10 +64,12 @@ def test_what_an_earlier_batch_has_left_of_another_object_is_not_thrown_away(scr
 @pytest.mark.parametrize("cache", [False, True])
 def test_a_name_may_have_as_many_bytes_as_file_systems_allow(scratch: Path, server: Server, cache: bool) -> None:
     name = "ä" * 127
-    (server.root / name).mkdir()
-    (server.root / name / name).write_text("x")
+    for path in (f"{name}/f", f"d/{name}"):
+        (server.root / path).parent.mkdir()
+        (server.root / path).write_text("x")
     provider = storage(scratch, cache_dir=str(scratch / "cache") if cache else None)
-    for path in (name, f"{name}/{name}"):
-        found: StorageObject = provider.object(server.url(path))
+    directory: StorageObject = provider.object(server.url(name))
+    file: StorageObject = provider.object(server.url(f"d/{name}"))
+    for found in (directory, file):
         asyncio.run(found.managed_retrieve())
-    assert found.local_path().read_text() == "x"
+    assert (directory.local_path() / "f").read_text() == file.local_path().read_text() == "x"

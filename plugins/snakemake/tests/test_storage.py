@@ -14,6 +14,7 @@ from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
+import edt
 import pytest
 from snakemake.io import IOCache
 
@@ -357,6 +358,19 @@ def test_a_removal_waits_for_a_server_that_is_away_for_a_moment(provider: Storag
     asyncio.run(found.managed_remove())
     back.join()
     assert not (server.root / "d").exists() and not found.exists()
+
+
+def test_removals_may_be_made_twice(provider: StorageProvider, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    (server.root / "f").write_text("x")
+    real = edt.remove
+
+    def remove(url: str, **options: Any) -> None:
+        real(url, **options)
+        raise edt.ConnectionLostError("the answer was lost")
+
+    monkeypatch.setattr(edt, "remove", remove)
+    asyncio.run(object_at(provider, server, "f").managed_remove())
+    assert not (server.root / "f").exists()
 
 
 def test_candidates_are_queries_of_the_same_form(provider: StorageProvider, server: Server) -> None:
