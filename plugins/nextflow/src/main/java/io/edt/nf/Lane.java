@@ -178,7 +178,10 @@ final class Lane implements AutoCloseable {
         return taken;
     }
 
-    /** Locks a lane; false if another process has it. Some file systems have no locks: NFS without its lock service, Lustre without `-o flock`. */
+    /**
+     * Locks a lane; false if another process has it. Some file systems have no locks: NFS without its lock service, Lustre without
+     * `-o flock`.
+     */
     static boolean isLocked(FileChannel channel, Path lane) throws IOException {
         try {
             return channel.tryLock() != null;
