@@ -28,7 +28,7 @@ fn exchange(mut sink: Box<dyn FrameSink>, mut source: Box<dyn FrameSource>) {
         (zeros.flags, zeros.length, zeros.file) = (FLAG_ZERO, 4096, 1);
         sink.send(edt::link::Frame { header: zeros, payload: None }).unwrap();
         #[cfg(target_os = "linux")]
-        assert!(sink.tcp().unwrap()().unwrap().segments > 0);
+        assert!(sink.tcp().unwrap()().unwrap().segments_out > 0);
         sink.finish().unwrap();
     });
     let pool = pool();

@@ -207,7 +207,9 @@ mod tests {
         ];
         for (outcomes, exit) in cases {
             let mut counts = Counts::default();
-            outcomes.iter().for_each(|outcome| counts.add(outcome));
+            for outcome in outcomes {
+                counts.add(outcome);
+            }
             assert_eq!(counts.exit(), exit, "{outcomes:?}");
         }
     }

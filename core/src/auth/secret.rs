@@ -146,8 +146,8 @@ impl Finder {
 
 fn read(path: &Path) -> Result<Secret> {
     let place = format!("`{}`", path.display());
-    let content = fs::read(path)
-        .map_err(|cause| Error::io(format!("could not read the secret from {place}"), &cause).with_hint(HINT))?;
+    let content =
+        fs::read(path).map_err(|cause| Error::io(format!("could not read the secret from {place}"), &cause).with_hint(HINT))?;
     let first = content.split(|byte| *byte == b'\n').next().unwrap_or_default();
     Secret::new(std::str::from_utf8(first).map_err(|_| unusable(&place, NO_TEXT))?, &place)
 }

@@ -115,11 +115,8 @@ impl Sample {
     fn spread_since(&self, before: &Self) -> Option<f64> {
         let then: HashMap<u16, u64> = before.delivered.iter().copied().collect();
         let passed = self.delivered.iter().map(|(stream, now)| Some(now.checked_sub(*then.get(stream)?)? as f64));
-        let passed: Vec<f64> = passed.collect::<Option<_>>().filter(|_| then.len() == self.delivered.len())?;
-        let mean = passed.iter().sum::<f64>() / passed.len() as f64;
-        let squares: f64 = passed.iter().map(|one| (one - mean).powi(2)).sum();
-        let spread = (squares / (passed.len() as f64 - 1.0)).sqrt() / mean;
-        (passed.len() > 1 && spread.is_finite()).then_some(spread)
+        let passed = passed.collect::<Option<Vec<f64>>>().filter(|_| then.len() == self.delivered.len())?;
+        spread(passed)
     }
 
     /// Bytes that a new stream sends in its first round trip: ten segments [RFC 6928], as large as those that were sent, or of an Ethernet frame where
@@ -185,6 +182,20 @@ impl StageSample {
         }
         (self.busy.saturating_sub(before.busy).as_secs_f64() / existed.as_secs_f64()).min(1.0)
     }
+}
+
+/// The standard deviation of the closest three quarters of so many counts, as a part of their mean and less that of one, which chance makes;
+/// `None` of fewer than two.
+fn spread(mut all: Vec<f64>) -> Option<f64> {
+    all.sort_by(f64::total_cmp);
+    let most = all.len() - all.len() / 4;
+    let relative = |some: &[f64]| {
+        let mean = some.iter().sum::<f64>() / some.len() as f64;
+        let squares: f64 = some.iter().map(|one| (one - mean).powi(2)).sum();
+        (squares / (some.len() as f64 - 1.0) - 1.0).max(0.0).sqrt() / mean
+    };
+    let spreads = all.windows(most.max(2)).map(relative).filter(|spread| spread.is_finite());
+    spreads.reduce(f64::min)
 }
 
 /// What an optimizer sees of the time between two samples. Its concurrency is the one that was applied, as measured; of
@@ -265,12 +276,17 @@ mod tests {
         let before = [(1, 100), (2, 50), (7, 0)];
         assert_eq!(spread(&before, &[(7, 500), (2, 550), (1, 600)]), Some(0.0));
         let unequal = spread(&before, &[(1, 1100), (2, 2050), (7, 3000)]).unwrap();
-        assert!((unequal - 0.5).abs() < 1e-9, "{unequal}");
+        assert!((unequal - 0.5).abs() < 1e-6, "{unequal}");
         // One that came, one that went, one that began anew, one alone, and none that got anything through.
-        for after in [&[(1, 600), (2, 550), (7, 500), (8, 500)][..], &[(1, 600), (2, 550)], &[(1, 90), (2, 550), (7, 500)], &before] {
+        for after in
+            [&[(1, 600), (2, 550), (7, 500), (8, 500)][..], &[(1, 600), (2, 550)], &[(1, 90), (2, 550), (7, 500)], &before]
+        {
             assert_eq!(spread(&before, after), None, "{after:?}");
         }
         assert_eq!((spread(&[(1, 1)], &[(1, 9)]), spread(&[], &[])), (None, None));
+        // Some may be making up for what they have lost.
+        let few = [(1, 500), (2, 30), (3, 500), (4, 500)];
+        assert_eq!(spread(&few.map(|(stream, _)| (stream, 0)), &few), Some(0.0));
     }
 
     #[test]

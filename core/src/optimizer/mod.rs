@@ -173,8 +173,8 @@ pub struct Observation {
     /// Bytes per second that the streams get through at the end of the interval, by their latest round trips; `None` where the system does not tell.
     #[serde(skip)]
     pub delivery_rate: Option<f64>,
-    /// How unequal the streams were: the standard deviation of what each got through in the interval, as a part of the mean; `None` where the
-    /// system does not tell, where some did not run all the time, and of fewer than two.
+    /// How unequal the streams were: the standard deviation of what each got through in the interval, as a part of the mean, of the closest three
+    /// quarters of them; `None` where the system does not tell, where some did not run all the time, and of fewer than two.
     #[serde(skip)]
     pub spread: Option<f64>,
     /// Free bytes of the buffers at both ends.

@@ -45,11 +45,8 @@ Endpoints:
   zero:[COUNTx]SIZE       files made in memory, as zero:4x1GiB";
 
 /// The endpoints that a build with the feature `flight` has besides.
-const FLIGHT: &str = if cfg!(feature = "flight") {
-    "\n  flight://host/path      an Arrow Flight service; flight+tls:// with TLS"
-} else {
-    ""
-};
+const FLIGHT: &str =
+    if cfg!(feature = "flight") { "\n  flight://host/path      an Arrow Flight service; flight+tls:// with TLS" } else { "" };
 
 const ENVIRONMENT: &str = "\
 Environment:

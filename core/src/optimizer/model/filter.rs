@@ -170,6 +170,14 @@ impl Filter {
         news
     }
 
+    /// Takes note of what each worker of the last measurement moves alone, if that is known, whatever was believed of it.
+    pub(super) fn carries_alone(&mut self, rate: Option<f64>) {
+        let Some(rate) = rate else { return };
+        self.points.retain(|point| !point.derived);
+        self.points.push(Point::new(1.0, rate, Bound::Exact).derived());
+        self.learn();
+    }
+
     /// At the beginning, where each of more workers moves more than each of fewer did, those had not found their rate: they can move at least
     /// what they moved.
     fn doubt_beginning(&mut self, new: &Point) {

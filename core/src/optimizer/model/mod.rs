@@ -55,7 +55,7 @@ const QUEUED: f64 = 1.2;
 const JITTER: Duration = Duration::from_millis(2);
 
 /// The fewest streams that tell whether all carry equally much, and up to which spread they do: those that share a queue differ by far more.
-const EVEN: (u16, f64) = (3, 0.03);
+const EVEN: (u16, f64) = (3, 0.015);
 
 /// Intervals in a row in which storage has to limit before it gets workers of its own.
 const STRAINED: u32 = 2;
@@ -125,7 +125,9 @@ impl Model {
         let queued = self.is_queued(observation);
         let trip = observation.rtt.unwrap_or_default();
         let lack = unfound(observation, self.waited(observation));
-        let found = self.pacing.observe(&Sent { streams: ran, rate, loss, delivered, pacing, time, queued, trip, lack });
+        let even = is_even(observation);
+        let sent = Sent { streams: ran, rate, loss, delivered, pacing, time, queued, even, trip, lack };
+        let found = self.pacing.observe(&sent);
         match found {
             Found::Usual | Found::OwnRate | Found::Full => {}
             Found::Calm => self.network.lose_no_more(),
@@ -191,7 +193,8 @@ impl Model {
             lack: if found == Found::Full { 0.0 } else { unfound(observation, self.waited(observation)) },
             time: pace::weight(observation.interval),
             queued: self.is_queued(observation),
-            even: is_even(observation),
+            // Pacing makes them equal, whatever they would carry without.
+            even: is_even(observation) && observation.applied.pacing.is_none(),
             cpu_bound: observation.cpu_bound,
             paced,
             half: self.pacing.enough(),
@@ -255,10 +258,9 @@ fn is_ending(observation: &Observation) -> bool {
     left < ENDING_S * utility::arrived(observation) && !pays
 }
 
-/// Whether several streams that were sent as fast as TCP finds right carried equally much.
+/// Whether several streams carried equally much.
 fn is_even(observation: &Observation) -> bool {
-    let applied = &observation.applied;
-    let told = applied.concurrency.network >= EVEN.0 && applied.pacing.is_none();
+    let told = observation.applied.concurrency.network >= EVEN.0;
     told && observation.spread.is_some_and(|spread| spread < EVEN.1)
 }
 

@@ -99,8 +99,9 @@ pub(super) struct Stage {
     bounded: f64,
     /// Whether its workers, sent as fast as TCP finds right, had a queue before them.
     queued: bool,
-    /// Whether its workers moved equally much.
-    even: bool,
+    /// Bytes per second of each of its workers, if all moved equally much, no less than fewer of them did; and the most that there were.
+    own: Option<f64>,
+    most_own: f64,
     /// Whether each of its workers was paced, half of them if these may carry it all, and the most for which there is room.
     paced: Paced,
     half: Option<u16>,
@@ -140,7 +141,8 @@ impl Stage {
             cpu_bound: false,
             bounded: 0.0,
             queued: false,
-            even: false,
+            own: None,
+            most_own: 0.0,
             paced: Paced::No,
             half: None,
             room: None,
@@ -194,11 +196,6 @@ impl Stage {
         matches!(self.news, News::Changed | News::Returned) && self.achieved > 1.0
     }
 
-    /// Whether all of its workers are new.
-    pub(super) fn is_new(&self) -> bool {
-        self.ran == 0
-    }
-
     /// A stage of as many workers as this, of which the same throughput takes only a part of their time.
     pub(super) fn told_of(&self, workers: &'static str, part: f64, bound: Bound) -> Self {
         Self { filter: self.filter.scaled(part, bound), ran: self.ran, ..Self::new(workers) }
@@ -211,16 +208,18 @@ impl Stage {
         self.achieved = expected.map_or(1.0, |expected| seen.rate / expected.exp());
         // A probe that was overruled has found nothing out, and does not count as one in vain.
         self.probed = self.probe.end().filter(|from| f64::from(self.ran) > SETTLED * f64::from(*from));
+        self.own = self.own_rate(seen);
         (self.growing, self.lost_then) = (self.growing_since(seen.rate, seen.time), self.lost);
         (self.lost, self.lost_before) = (seen.loss.unwrap_or(0.0), seen.loss_before.unwrap_or(0.0));
         (self.rate_before, self.rate) = (self.rate, seen.rate);
-        (self.time, self.cpu_bound, self.paced) = (seen.time, seen.cpu_bound, seen.paced);
-        (self.half, self.room, self.even) = (seen.half, seen.room, seen.even);
+        (self.time, self.cpu_bound, self.paced, self.half, self.room) =
+            (seen.time, seen.cpu_bound, seen.paced, seen.half, seen.room);
         self.queued = seen.queued && seen.paced == Paced::No;
         self.bounded = if seen.cpu_bound { BOUNDED } else { self.bounded - seen.time };
         // From as many that worked as they did now.
         let from = self.probed.map(|from| f64::from(from) * seen.working / seen.ran);
         self.news = self.filter.observe(seen.measured(self.before, self.lost_then, self.growing > 0), from);
+        self.filter.carries_alone(self.own);
         self.room = self.room.filter(|_| !self.has_grown());
         let ran = f64::from(self.ran);
         self.probed = self.probed.or(self.pending.take().filter(|from| ran > SETTLED * f64::from(*from)));
@@ -242,7 +241,8 @@ impl Stage {
             true => Joined::Free,
             false => Joined::Long,
         };
-        self.losses.observe(seen.working, seen.loss, joined);
+        // What overflows a queue of its own is not for being too many.
+        self.losses.observe(seen.working, seen.loss.filter(|_| self.own.is_none()), joined);
         self.joined = match grown && self.before > 0 {
             true if seen.time < JOINED => JOINED,
             true => 0.0,
@@ -253,7 +253,7 @@ impl Stage {
                 // What was lost before says as little as what was moved.
                 self.losses = self.losses.forgotten();
                 self.probe.hasten();
-                (self.reverted, self.vain) = (0, 0.0);
+                (self.reverted, self.vain, self.most_own) = (0, 0.0, 0.0);
             }
             (News::Expected, Some(from)) if seen.gained(fit, from) && !seen.is_in_vain() => {
                 self.probed = None;
@@ -378,18 +378,17 @@ impl Stage {
     }
 
     /// The answer where some is lost, or workers wait for processors; half of the workers, if nothing but about so many has run yet and so many are
-    /// the answer, or more although much is lost, a queue has come too, or processors are busy: whether they are too many is not to be told by running as
-    /// many again, and more may cost far more than they bring. But twice as many where they lost much and moved equally much: those that share a
-    /// full path do not, so that each overflows a queue of its own.
+    /// the answer, or more although much is lost, a queue has come too, or processors are busy: running as many again does not tell whether they
+    /// are too many, and more may cost far more than they bring. Where each has a rate of its own, they are not.
     fn telling(&self, fit: &Fit, price: &Price) -> u16 {
         let answer = self.answer(fit, price, None);
         let (answered, ran) = (f64::from(answer), f64::from(self.ran));
         let waits = self.cpu_bound && self.filter.is_first_state();
         let queued = self.queued && self.lost > LOSSY && self.filter.is_first_state();
-        let open = ran < ALIKE * answered && (answered < ALIKE * ran || self.lost > MUCH || waits || queued);
+        let open =
+            self.own.is_none() && ran < ALIKE * answered && (answered < ALIKE * ran || self.lost > MUCH || waits || queued);
         if open && self.ran > 1 && self.news == News::Expected && self.filter.is_of_one_setting(ALIKE) {
-            let own = self.even && !self.cpu_bound;
-            if own { self.ran.saturating_mul(2) } else { self.ran / 2 }
+            self.ran / 2
         } else {
             answer
         }

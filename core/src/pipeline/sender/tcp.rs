@@ -42,7 +42,8 @@ impl TcpCounters {
     /// `None` where the system tells nothing.
     pub(super) fn meters(&self) -> Option<(TcpMeters, Vec<(u16, u64)>)> {
         let counters = self.0.lock();
-        let open: Vec<(u16, TcpSnapshot)> = counters.open.iter().filter_map(|(number, gauge)| Some((*number, gauge()?))).collect();
+        let open: Vec<(u16, TcpSnapshot)> =
+            counters.open.iter().filter_map(|(number, gauge)| Some((*number, gauge()?))).collect();
         let each: Vec<TcpMeters> = open.iter().map(|(_, tcp)| TcpMeters::from(*tcp)).chain(counters.ended).collect();
         let sum = |of: fn(&TcpMeters) -> u64| each.iter().map(of).sum::<u64>();
         let timed = each.iter().filter(|tcp| tcp.rtt_us > 0).count() as u64;

@@ -211,16 +211,32 @@ fn where_pacing_loses_as_much_it_is_left_and_tried_ever_less_often() {
 
 #[test]
 fn what_is_lost_whatever_the_rate_never_makes_it_ever_lower() {
-    let mut pacing = Pacing::default();
-    // The first trial is kept by chance: half as much is lost in its interval.
-    for (second, lost) in [0.05, 0.05, 0.02].into_iter().chain([0.02; 300]).enumerate() {
-        let each = pacing.rate().map_or(1e6, |rate| 1e6_f64.min(rate as f64));
-        let (pacing_before, loss) = (pacing.rate(), Some(lost));
-        pacing.observe(&Sent { streams: 4, rate: 4.0 * each, loss, pacing: pacing_before, time: 1.0, ..Sent::default() });
-        pacing.decide(4, false);
-        assert!(each > 0.8e6, "{second}: {each}");
+    for even in [false, true] {
+        let mut pacing = Pacing::default();
+        // The first trial is kept by chance: half as much is lost in its interval.
+        for (second, lost) in [0.05, 0.05, 0.02].into_iter().chain([0.02; 300]).enumerate() {
+            let each = pacing.rate().map_or(1e6, |rate| 1e6_f64.min(rate as f64));
+            let (now, loss) = (pacing.rate(), Some(lost));
+            pacing.observe(&Sent { streams: 4, rate: 4.0 * each, loss, pacing: now, time: 1.0, even, ..Sent::default() });
+            pacing.decide(4, false);
+            assert!(each > 0.8e6, "{second}: {each}");
+        }
+        assert_eq!(pacing.rate(), None);
     }
-    assert_eq!(pacing.rate(), None);
+}
+
+#[test]
+fn equal_streams_that_never_cease_to_lose_are_sent_more_slowly() {
+    let lowered = |even| {
+        let mut pacing = Pacing { state: State::Paced { rate: 1.08e6 }, ..Pacing::default() };
+        for _ in 0..4 {
+            let (rate, now) = (pacing.rate().map_or(0.0, |rate| rate as f64), pacing.rate());
+            let lost = Some((1.0 - 1e6 / rate).max(0.0));
+            pacing.observe(&Sent { streams: 4, rate: 4e6, loss: lost, pacing: now, time: 1.0, even, ..Sent::default() });
+        }
+        pacing.rate()
+    };
+    assert!(lowered(true) < Some(1_000_000) && lowered(false) > Some(1_000_000), "{:?} {:?}", lowered(true), lowered(false));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::{BOUND, CAREFUL_BOUND, ENOUGH_GAIN, Growth, LOSSY, LOSSY_BOUND, MUCH, PACED_BOUND, SETTLED, Stage};
 use crate::optimizer::model::filter::News;
-use crate::optimizer::model::seen::Paced;
+use crate::optimizer::model::seen::{Paced, Seen};
 use crate::optimizer::setting::whole;
 
 /// A reduction by which the others get a place to grow into; growth of the rate in a second from which on they are still growing; and for how
@@ -11,13 +11,25 @@ const REDUCED: f64 = 1.3;
 const MOST_GROWING: f64 = 3.0;
 const GROWING: f64 = 0.05;
 
+/// The part of what each of fewer workers moved, below which those that move equally much share it.
+const SHARED: f64 = 0.65;
+
 /// The rate of before as a multiple of the present one, from which on that is much less.
 const FELL: f64 = 1.1;
 
 impl Stage {
+    /// Whether all of its workers are new.
+    pub(in crate::optimizer::model) fn is_new(&self) -> bool {
+        self.ran == 0
+    }
+
     /// For how many intervals the workers may have been growing into the place of others that have gone: windows grow slowly where nothing
     /// was lost, over seconds, so that the first intervals after a reduction say less than what so many can move.
     pub(super) fn growing_since(&self, rate: f64, time: f64) -> u8 {
+        // Where each has a rate of its own, none takes the place of others.
+        if self.own.is_some() {
+            return 0;
+        }
         let (before, ran) = (f64::from(self.before), f64::from(self.ran));
         // By more than noise.
         let more = 1.0 + (GROWING * time).max(2.0 * self.filter.fit().map_or(0.0, |fit| fit.noise));
@@ -31,6 +43,15 @@ impl Stage {
             && ran <= SETTLED * before
             && rate > more * self.rate;
         if grows { self.growing + 1 } else { 0 }
+    }
+
+    /// Bytes per second of each worker that has a rate of its own: streams that share a full path differ. Where each of more moves far less, they
+    /// share it all the same, equally.
+    pub(super) fn own_rate(&mut self, seen: &Seen) -> Option<f64> {
+        let each = seen.rate / seen.ran;
+        let own = seen.even && !seen.cpu_bound && each > SHARED * self.most_own;
+        self.most_own = if own { self.most_own.max(each) } else { self.most_own };
+        own.then_some(each)
     }
 
     /// Where growth brought less than there was before, the workers of before it: that is measured again before there are still fewer, for
