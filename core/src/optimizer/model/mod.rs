@@ -7,6 +7,7 @@
 //!
 //! - A first surprise is measured again, a second is a change; a state of the path that returns is known again (`filter`).
 //! - While all is quiet, a probe looks upwards now and then: capacity that grows in silence shows itself to nobody below it (`probe`).
+//! - Streams that carry equally much each have a rate of their own, whatever they lose; those that share a full path differ (`stage`).
 //! - Streams that lose much are sent only as fast as they get through (`pacing`).
 //! - Streams that would only take from others' share are not worth having (`curve`).
 //! - Streams also read and write, unless storage limits; then each stage has its own filter and its own workers (`apart`).
@@ -193,8 +194,8 @@ impl Model {
             lack: if found == Found::Full { 0.0 } else { unfound(observation, self.waited(observation)) },
             time: pace::weight(observation.interval),
             queued: self.is_queued(observation),
-            // Pacing makes them equal, whatever they would carry without.
-            even: is_even(observation) && observation.applied.pacing.is_none(),
+            // Pacing makes them equal, whatever they would carry without, and so does storage that limits them all: then there is no queue.
+            even: is_even(observation) && observation.applied.pacing.is_none() && self.is_queued(observation),
             cpu_bound: observation.cpu_bound,
             paced,
             half: self.pacing.enough(),

@@ -108,6 +108,18 @@ fn streams_are_equal_if_there_are_several() {
 }
 
 #[test]
+fn equal_streams_tell_of_their_rate_where_there_is_a_queue_that_no_pacing_prevents() {
+    let model = Model::new(&Setup { rtt: Some(Duration::from_millis(20)), ..Setup::of_a_test() });
+    let even = |pacing, rtt| {
+        let applied = Decision { pacing, ..Decision::uniform(4, String::new()) };
+        let rtt = Some(Duration::from_millis(rtt));
+        let observation = Observation { spread: Some(0.0), rtt, ..Observation::of_a_test(applied, 4e6, 64) };
+        model.seen(Found::Usual, &observation).even
+    };
+    assert_eq!([even(None, 40), even(None, 20), even(Some(1_000_000), 40)], [true, false, false]);
+}
+
+#[test]
 fn a_queue_is_known_by_a_longer_round_trip_time() {
     let model = Model::new(&Setup { rtt: Some(Duration::from_millis(20)), ..Setup::of_a_test() });
     let queued = |rtt: Option<u64>| {
