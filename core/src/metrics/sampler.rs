@@ -13,6 +13,12 @@ use crate::protocol::message::{Meters, RateMeters, StageMeters, TcpMeters};
 const SEGMENTS: f64 = 10.0;
 const SEGMENT: (f64, f64) = (536.0, 65_536.0);
 
+/// Most streams that are compared; of more nothing is told.
+const MOST_TOLD: usize = 4096;
+
+/// The fewest segments of each of them, in the mean, of which one more or less is little.
+const TELLING: f64 = 32.0;
+
 /// Cumulative counters of both halves at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sample {
@@ -85,7 +91,7 @@ impl Sample {
             },
             arrived: StageSample::new(receiver.at_us, receiver.network),
             tcp: sender.tcp,
-            delivered: sender.delivered.clone().unwrap_or_default(),
+            delivered: sender.delivered.as_ref().filter(|all| all.len() <= MOST_TOLD).cloned().unwrap_or_default(),
             buffers: Buffers {
                 sender: sender.buffer_free,
                 receiver: receiver.buffer_free,
@@ -185,12 +191,15 @@ impl StageSample {
 }
 
 /// The standard deviation of the closest three quarters of so many counts, as a part of their mean and less that of one, which chance makes;
-/// `None` of fewer than two.
+/// `None` of fewer than two, and of so little that one makes much.
 fn spread(mut all: Vec<f64>) -> Option<f64> {
     all.sort_by(f64::total_cmp);
     let most = all.len() - all.len() / 4;
     let relative = |some: &[f64]| {
         let mean = some.iter().sum::<f64>() / some.len() as f64;
+        if mean < TELLING {
+            return f64::NAN;
+        }
         let squares: f64 = some.iter().map(|one| (one - mean).powi(2)).sum();
         (squares / (some.len() as f64 - 1.0) - 1.0).max(0.0).sqrt() / mean
     };
@@ -285,8 +294,9 @@ mod tests {
         }
         assert_eq!((spread(&[(1, 1)], &[(1, 9)]), spread(&[], &[])), (None, None));
         // Some may be making up for what they have lost.
-        let few = [(1, 500), (2, 30), (3, 500), (4, 500)];
-        assert_eq!(spread(&few.map(|(stream, _)| (stream, 0)), &few), Some(0.0));
+        let begun = [1, 2, 3, 4].map(|stream| (stream, 0));
+        assert_eq!(spread(&begun, &[(1, 500), (2, 30), (3, 500), (4, 500)]), Some(0.0));
+        assert_eq!(spread(&begun, &[(1, 10), (2, 11), (3, 9), (4, 10)]), None, "one makes much of so few");
     }
 
     #[test]

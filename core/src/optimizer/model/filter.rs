@@ -181,14 +181,15 @@ impl Filter {
     /// At the beginning, where each of more workers moves more than each of fewer did, those had not found their rate: they can move at least
     /// what they moved.
     fn doubt_beginning(&mut self, new: &Point) {
-        let begins = self.is_first_state() && self.points.len() <= BEGINNING && new.bound == Bound::Exact;
+        let begins = self.is_first_state() && self.ran().count() <= BEGINNING && new.bound == Bound::Exact;
         let Some(fit) = self.fit.as_ref().filter(|_| begins) else { return };
         let risen = RISEN.0.max(RISEN.1 * fit.noise) + new.doubt;
-        for point in self.points.iter_mut().filter(|point| !point.derived && GROWTH * point.workers < new.workers) {
-            if new.rate - new.workers.ln() > point.rate - point.workers.ln() + risen + point.doubt {
-                point.bound = Bound::AtLeast;
-            }
-        }
+        let exceeds = |point: &Point| {
+            let fewer = GROWTH * point.workers < new.workers;
+            fewer && new.rate - new.workers.ln() > point.rate - point.workers.ln() + risen + point.doubt
+        };
+        self.points.retain(|point| !(point.derived && exceeds(point)));
+        self.points.iter_mut().filter(|point| exceeds(point)).for_each(|point| point.bound = Bound::AtLeast);
     }
 
     /// Takes note of what a measurement tells of others: what changes without growth of one's own, they may have changed, and if it became
@@ -211,7 +212,7 @@ impl Filter {
         let (error, deviation) = (new.rate - mean, deviation.hypot(new.doubt));
         let side = if error < 0.0 { Side::Less } else { Side::More };
         let explained = new.bound == Bound::AtLeast && side == Side::Less;
-        if self.points.len() < 2 || explained || error.abs() <= (SURPRISE.0 * deviation).max(SURPRISE.1) {
+        if self.ran().count() < 2 || explained || error.abs() <= (SURPRISE.0 * deviation).max(SURPRISE.1) {
             return News::Expected;
         }
         // With fewer than ever, less is what so few move, down to their part of what more moved.

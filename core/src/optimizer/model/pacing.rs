@@ -238,8 +238,9 @@ impl Pacing {
         // New streams lose some, and those before them did not.
         let lossy = sent.lost() > LOSSY && (self.is_steady() || self.before.lost() > LOSSY);
         // What a trial has put into the queues is still lost right after it.
-        // Those that lose again, and carry equally much, are each sent faster than a rate of its own.
-        let again = sent.even && self.before.lost() > LOSSY && self.lowered < LOWERED;
+        // Those that lose again, and carry equally much, are each sent faster than a rate of its own. What came of a trial is no second loss.
+        let as_fast = self.before.pacing.is_some_and(|before| LOWER * before as f64 <= rate) && self.is_steady();
+        let again = sent.even && as_fast && self.before.lost() > LOSSY && self.lowered < LOWERED;
         let lower = lossy && (again || if held { self.quiet > 0.0 } else { self.rates.own });
         if lower {
             (self.state, self.quiet) = (State::Paced { rate: LOWER * rate }, 0.0);

@@ -240,6 +240,16 @@ fn equal_streams_that_never_cease_to_lose_are_sent_more_slowly() {
 }
 
 #[test]
+fn what_came_of_a_trial_is_no_second_loss() {
+    let mut pacing = Pacing { state: State::Raising { rate: 1.05e6, from: 1e6 }, ..Pacing::default() };
+    for lost in [0.03, 0.012] {
+        let now = pacing.rate();
+        pacing.observe(&Sent { streams: 4, rate: 4e6, loss: Some(lost), pacing: now, time: 1.0, even: true, ..Sent::default() });
+    }
+    assert_eq!(pacing.rate(), Some(1_000_000));
+}
+
+#[test]
 fn streams_that_carry_a_little_less_than_they_may_are_sent_faster_too() {
     let mut path = Path::new(1e6, 1e9);
     path.pass(3);

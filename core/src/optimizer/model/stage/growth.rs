@@ -45,11 +45,12 @@ impl Stage {
         if grows { self.growing + 1 } else { 0 }
     }
 
-    /// Bytes per second of each worker that has a rate of its own: streams that share a full path differ. Where each of more moves far less, they
-    /// share it all the same, equally.
+    /// Bytes per second of each worker that loses what is beyond a rate of its own: streams that share a full path differ. Where each of more moves
+    /// far less, they share it all the same, equally.
     pub(super) fn own_rate(&mut self, seen: &Seen) -> Option<f64> {
         let each = seen.rate / seen.ran;
-        let own = seen.even && !seen.cpu_bound && each > SHARED * self.most_own;
+        let lossy = seen.loss.is_some_and(|loss| loss > LOSSY);
+        let own = seen.even && lossy && !seen.cpu_bound && each > SHARED * self.most_own;
         self.most_own = if own { self.most_own.max(each) } else { self.most_own };
         own.then_some(each)
     }

@@ -25,6 +25,8 @@ fn equal_streams_each_have_a_rate_of_their_own_whatever_they_lose() {
     let first = Seen { queued: true, even: true, loss: Some(0.08), ..Seen::of(6.0, 6e6) };
     let asked = [first, Seen { even: false, ..first }, Seen { cpu_bound: true, ..first }].map(second);
     assert_eq!(asked, [12, 3, 3], "those that wait for processors do so equally");
+    let own = |loss| Stage::new("streams").own_rate(&Seen { loss, ..first });
+    assert_eq!([own(Some(0.02)), own(Some(0.0)), own(None)], [Some(1e6), None, None], "a fair queue makes them equal too");
     // Where more of them bring no more, they share it equally.
     let mut stage = Stage::new("streams");
     let asked = [first, Seen { ran: 12.0, working: 12.0, ..first }].map(|seen| {
