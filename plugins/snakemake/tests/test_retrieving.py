@@ -13,6 +13,7 @@ import pytest
 from harness import Server
 from snakemake_storage_plugin_edt import StorageObject, StorageProvider, StorageProviderSettings
 from snakemake_storage_plugin_edt.lanes import lane
+from snakemake_storage_plugin_edt.locks import lock
 
 
 def storage(scratch: Path, **settings: Any) -> StorageProvider:
@@ -56,6 +57,11 @@ def test_what_an_earlier_batch_has_left_of_another_object_is_not_thrown_away(scr
         (interrupted.data / "large").write_text("nearly all of it")
     asyncio.run(found.managed_retrieve())
     assert found.local_path().read_text() == "x"
+    # The batch leaves its lane after the file was handed over.
+    free = None
+    while free is None:
+        free = lock(interrupted.path / "lock")
+    os.close(free)
     assert (interrupted.data / "large").read_text() == "nearly all of it"
     with lane(lanes, root, ["large"]) as again:
         assert again.path == interrupted.path
