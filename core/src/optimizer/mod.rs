@@ -174,7 +174,7 @@ pub struct Observation {
     #[serde(skip)]
     pub delivery_rate: Option<f64>,
     /// How unequal the streams were: the standard deviation of what each got through in the interval, as a part of the mean, of the closest three
-    /// quarters of them; `None` where the system does not tell, where some did not run all the time, and of fewer than two.
+    /// quarters of them; `None` where the system does not tell, where some did not run all the time or got little through, and of fewer than two.
     #[serde(skip)]
     pub spread: Option<f64>,
     /// Free bytes of the buffers at both ends.
