@@ -38,6 +38,7 @@ impl Path {
             loss: Some(0.0),
             loss_before: None,
             delivery_rate: None,
+            received: None,
             spread: None,
             buffer_free: Buffers::default(),
             bytes_left: None,

@@ -27,6 +27,7 @@ fn observed(applied: &Decision, throughput: f64, policy: Policy) -> Observation 
         loss: Some(0.0),
         loss_before: None,
         delivery_rate: None,
+        received: None,
         spread: None,
         buffer_free: Buffers::default(),
         bytes_left: None,

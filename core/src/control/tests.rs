@@ -135,6 +135,7 @@ impl Plant for SimulatedPlant {
                 retransmitted: self.retransmitted + lost / 1448,
                 rtt_us,
                 delivery_rate: u64::from(self.streams) * 10_000_000,
+                received: None,
             }),
             delivered: Vec::new(),
             buffers: Buffers::default(),

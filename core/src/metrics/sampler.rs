@@ -117,6 +117,13 @@ impl Sample {
         self.tcp.map(|tcp| tcp.delivery_rate as f64).filter(|rate| *rate > 0.0)
     }
 
+    /// As in [`Observation::received`].
+    fn received_since(&self, before: &Self) -> Option<f64> {
+        let passed = self.stages.network.at.checked_sub(before.stages.network.at).filter(|passed| !passed.is_zero())?;
+        let bytes = self.tcp?.received?.saturating_sub(before.tcp?.received?);
+        Some(bytes as f64 / passed.as_secs_f64())
+    }
+
     /// As in [`Observation::spread`].
     fn spread_since(&self, before: &Self) -> Option<f64> {
         let then: HashMap<u16, u64> = before.delivered.iter().copied().collect();
@@ -222,6 +229,7 @@ pub fn observe(before: &Sample, after: &Sample, elapsed: Duration, requested: &D
         loss: rates.loss,
         loss_before: None,
         delivery_rate: after.delivery_rate(),
+        received: after.received_since(before),
         spread: after.spread_since(before),
         buffer_free: after.buffers,
         bytes_left: after.bytes_left,

@@ -42,6 +42,13 @@ impl TcpSnapshot {
     pub fn is_sending(&self) -> bool {
         self.unsent > 0 || self.bytes_sent.saturating_sub(self.bytes_retransmitted) > self.bytes_acked
     }
+
+    /// Bytes that the peer's kernel has told of, also beyond gaps: its segments, each of the mean size. `None` of a kernel that has no counter of them.
+    fn received(&self) -> Option<u64> {
+        let told = self.bytes_sent > 0 && (self.delivered > 0 || self.bytes_acked == 0);
+        let bytes = u128::from(self.delivered) * u128::from(self.bytes_sent) / u128::from(self.segments_out.max(1));
+        told.then(|| u64::try_from(bytes).unwrap_or(u64::MAX))
+    }
 }
 
 impl From<TcpSnapshot> for TcpMeters {
@@ -51,6 +58,7 @@ impl From<TcpSnapshot> for TcpMeters {
             retransmitted: tcp.retransmitted,
             rtt_us: u64::try_from(tcp.rtt.as_micros()).unwrap_or(u64::MAX),
             delivery_rate: tcp.delivery_rate,
+            received: tcp.received(),
         }
     }
 }
@@ -168,6 +176,8 @@ mod tests {
         assert!(after.bytes_acked >= before.bytes_acked + (1 << 20));
         assert!(after.bytes_sent >= after.bytes_acked - 1);
         assert!(after.segments_out > before.segments_out && after.delivered > before.delivered);
+        let received = after.received().unwrap().abs_diff(after.bytes_acked);
+        assert!(received <= (1 << 20) / 10, "{after:?}");
         assert!(after.rtt > Duration::ZERO && after.congestion_window > 0 && after.delivery_rate > 0);
     }
 

@@ -157,7 +157,7 @@ pub struct Observation {
     pub interval: Duration,
     /// What was in effect during the interval, as measured: never what was merely requested.
     pub applied: Decision,
-    /// Time-averaged workers of each stage; `applied` has them rounded.
+    /// Time-averaged workers; `applied` has them rounded.
     pub workers: PerStage<f64>,
     /// Bytes per second out of each stage.
     pub throughput: PerStage<f64>,
@@ -167,14 +167,16 @@ pub struct Observation {
     pub rtt: Option<Duration>,
     /// Retransmitted share of the segments sent; `None` where the system does not tell.
     pub loss: Option<f64>,
-    /// The same of the time between the last decision and the interval, in which new streams find their windows; `None` also where nothing
-    /// was sent then.
+    /// The same of the time since the last decision before it, in which new streams find their windows, if anything was sent.
     pub loss_before: Option<f64>,
-    /// Bytes per second that the streams get through at the end of the interval, by their latest round trips; `None` where the system does not tell.
+    /// Bytes per second that the streams get through by their latest round trips, where the system tells.
     #[serde(skip)]
     pub delivery_rate: Option<f64>,
-    /// How unequal the streams were: the standard deviation of what each got through in the interval, as a part of the mean, of the closest three
-    /// quarters of them; `None` where the system does not tell, where some did not run all the time or got little through, and of fewer than two.
+    /// The same of the whole interval: what the peer's kernel got, also beyond the gaps of what was lost.
+    #[serde(skip)]
+    pub received: Option<f64>,
+    /// The standard deviation of what each stream got through, as a part of the mean, of the closest three quarters of them; `None` where the
+    /// system does not tell, where some did not run all the time or got little through, and of fewer than two.
     #[serde(skip)]
     pub spread: Option<f64>,
     /// Free bytes of the buffers at both ends.
@@ -215,6 +217,7 @@ impl Observation {
             loss: None,
             loss_before: None,
             delivery_rate: None,
+            received: None,
             spread: None,
             buffer_free: Buffers::default(),
             bytes_left: None,

@@ -209,7 +209,7 @@ fn meter_messages() -> Vec<(&'static str, Message)> {
         write: StageMeters::default(),
         buffer_free: 1 << 20,
         buffer_capacity: 96 << 20,
-        tcp: Some(TcpMeters { segments: 1000, retransmitted: 2, rtt_us: 50_000, delivery_rate: 125_000_000 }),
+        tcp: Some(TcpMeters { segments: 1000, retransmitted: 2, rtt_us: 50_000, delivery_rate: 125_000_000, received: None }),
         bytes_left: Some(10),
         files_left: None,
         bytes_sent: 1 << 31,

@@ -154,6 +154,7 @@ fn seen(observation: &Observation) -> PerStage<Seen> {
         ran: workers,
         working: if busy > 0.0 { workers * busy } else { workers },
         rate: if rate.is_finite() && rate > 0.0 { rate } else { arrived },
+        exact: false,
         loss: None,
         loss_before: None,
         bound: if waits { Bound::AtLeast } else { Bound::Exact },

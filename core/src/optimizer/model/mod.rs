@@ -81,6 +81,8 @@ pub struct Model {
     /// The utility of the last intervals.
     lately: f64,
     last: PerStage<u16>,
+    /// Whether the last interval lost anything: what arrives next may fill its gaps.
+    gaps: bool,
     /// The shortest round trip time, by which the control loop goes.
     trip: Option<Duration>,
     /// Whether a session has begun.
@@ -100,6 +102,7 @@ impl Model {
             again: WAIT,
             lately: 0.0,
             last: PerStage::all(1),
+            gaps: false,
             trip: setup.rtt,
             begun: false,
         }
@@ -118,7 +121,8 @@ impl Model {
     /// One number of workers for all stages: streams that also read and write.
     fn together(&mut self, observation: &Observation) -> Decision {
         let policy = &observation.policy;
-        let rate = carried(observation);
+        let received = self.received(observation);
+        let rate = carried(observation, received);
         self.trip = observation.rtt.into_iter().chain(self.trip).min();
         let time = pace::weight(observation.interval);
         let ran = observation.applied.concurrency.network;
@@ -134,7 +138,7 @@ impl Model {
             Found::Calm => self.network.lose_no_more(),
             Found::Room | Found::Missed | Found::Nothing => return self.stay(found, observation),
         }
-        let seen = self.seen(found, observation);
+        let seen = Seen { rate, exact: received.is_some(), ..self.seen(found, observation) };
         self.network.observe(&seen);
         if self.network.has_changed() {
             self.trip = observation.rtt.or(self.trip);
@@ -170,6 +174,13 @@ impl Model {
         }
     }
 
+    /// Bytes per second that got through, where what arrives in order is more or less than that because some was lost, and the system tells.
+    fn received(&mut self, observation: &Observation) -> Option<f64> {
+        let lost = |loss: Option<f64>| loss.is_some_and(|loss| loss > 0.0);
+        let before = std::mem::replace(&mut self.gaps, lost(observation.loss));
+        observation.received.filter(|_| before || self.gaps || lost(observation.loss_before))
+    }
+
     /// Whether the round trip time is so much longer than it was at least that a queue is why.
     fn is_queued(&self, observation: &Observation) -> bool {
         let (least, now) = (self.trip.unwrap_or_default(), observation.rtt.unwrap_or_default());
@@ -184,7 +195,8 @@ impl Model {
         Seen {
             ran: workers,
             working: workers,
-            rate: carried(observation),
+            rate: carried(observation, None),
+            exact: false,
             // Streams that were sent too fast lost it, however many they are, and some of it still after they were paced.
             loss: loss.filter(|_| !matches!(found, Found::OwnRate | Found::Calm)),
             loss_before: observation.loss_before,
@@ -265,11 +277,11 @@ fn is_even(observation: &Observation) -> bool {
     told && observation.spread.is_some_and(|spread| spread < EVEN.1)
 }
 
-/// Bytes per second that arrived, and no more than the streams were sent: what was lost before may fill a gap only now.
-fn carried(observation: &Observation) -> f64 {
+/// Bytes per second that got through, or else that arrived and no more than the streams were sent: what was lost before may fill a gap only now.
+fn carried(observation: &Observation, received: Option<f64>) -> f64 {
     let streams = running(observation).max(f64::from(observation.applied.concurrency.network));
     let sent = observation.applied.pacing.map_or(f64::INFINITY, |each| each as f64 * streams);
-    utility::arrived(observation).min(sent)
+    received.unwrap_or_else(|| utility::arrived(observation)).min(sent)
 }
 
 /// Streams that ran, averaged over the interval.

@@ -36,6 +36,8 @@ pub(super) struct Seen {
     pub(super) working: f64,
     /// Bytes per second; positive.
     pub(super) rate: f64,
+    /// Whether that is what got through also beyond gaps, so that nothing of it is late.
+    pub(super) exact: bool,
     /// Lost share of what was sent, where the system tells.
     pub(super) loss: Option<f64>,
     /// The same of the time before the interval in which new workers found their rate.
@@ -69,6 +71,7 @@ impl Seen {
             ran,
             working,
             rate,
+            exact: false,
             loss: None,
             loss_before: None,
             bound,
@@ -89,7 +92,7 @@ impl Seen {
     pub(super) fn measured(&self, before: u16, lost: f64, grows: bool) -> Point {
         let new = (1.0 - f64::from(before) / self.ran.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
         let lacked = -0.5 * (-new * self.lack).ln_1p();
-        let late = if lost > MUCH { (lost - self.loss.unwrap_or(0.0)).clamp(0.0, MOST_LATE) } else { 0.0 };
+        let late = if lost > MUCH && !self.exact { (lost - self.loss.unwrap_or(0.0)).clamp(0.0, MOST_LATE) } else { 0.0 };
         let bound = if grows { Bound::AtLeast } else { self.bound };
         Point::new(self.working, self.rate, bound).corrected(lacked - late, lacked + late)
     }

@@ -33,6 +33,7 @@ impl TcpCounters {
             counters.ended = Some(TcpMeters {
                 segments: before.segments + last.segments,
                 retransmitted: before.retransmitted + last.retransmitted,
+                received: counters.ended.map_or(Some(0), |before| before.received).zip(last.received).map(|(a, b)| a + b),
                 ..TcpMeters::default()
             });
         }
@@ -52,6 +53,7 @@ impl TcpCounters {
             retransmitted: sum(|tcp| tcp.retransmitted),
             rtt_us: sum(|tcp| tcp.rtt_us) / timed.max(1),
             delivery_rate: sum(|tcp| tcp.delivery_rate),
+            received: each.iter().map(|tcp| tcp.received).sum(),
         };
         (!each.is_empty()).then(|| (all, open.into_iter().map(|(number, tcp)| (number, tcp.delivered)).collect()))
     }
@@ -71,8 +73,15 @@ mod tests {
             let sent = segments.load(Ordering::Relaxed);
             let retransmitted = sent / 10;
             let delivered = sent - retransmitted;
-            Some(TcpSnapshot { segments_out: sent, retransmitted, delivered, rtt, delivery_rate: 7, ..TcpSnapshot::default() })
+            let (segments_out, bytes_sent) = (sent, 1000 * sent);
+            let told = TcpSnapshot { segments_out, retransmitted, bytes_sent, delivered, ..TcpSnapshot::default() };
+            Some(TcpSnapshot { rtt, delivery_rate: 7, ..told })
         })
+    }
+
+    /// Of fifty segments of 1000 bytes, a tenth of which had to be sent again.
+    fn all(rtt_us: u64, delivery_rate: u64) -> TcpMeters {
+        TcpMeters { segments: 50, retransmitted: 5, rtt_us, delivery_rate, received: Some(45_000) }
     }
 
     fn sums(counters: &TcpCounters) -> TcpMeters {
@@ -85,7 +94,7 @@ mod tests {
         counters.opened(1, Some(stream(&sent, 4000)));
         assert_eq!(sums(&counters).segments, 10);
         sent.store(50, Ordering::Relaxed);
-        assert_eq!(sums(&counters), TcpMeters { segments: 50, retransmitted: 5, rtt_us: 4000, delivery_rate: 7 });
+        assert_eq!(sums(&counters), all(4000, 7));
     }
 
     #[test]
@@ -93,9 +102,9 @@ mod tests {
         let (counters, one, other) = (TcpCounters::default(), Arc::new(AtomicU64::new(20)), Arc::new(AtomicU64::new(30)));
         counters.opened(1, Some(stream(&one, 2000)));
         counters.opened(2, Some(stream(&other, 6000)));
-        assert_eq!(sums(&counters), TcpMeters { segments: 50, retransmitted: 5, rtt_us: 4000, delivery_rate: 14 });
+        assert_eq!(sums(&counters), all(4000, 14));
         counters.ended(1);
-        assert_eq!(sums(&counters), TcpMeters { segments: 50, retransmitted: 5, rtt_us: 6000, delivery_rate: 7 });
+        assert_eq!(sums(&counters), all(6000, 7));
         // A stream of the same number counts besides.
         counters.opened(1, Some(stream(&one, 2000)));
         assert_eq!(sums(&counters).segments, 70);

@@ -93,6 +93,9 @@ pub struct TcpMeters {
     /// Sum of the delivery rates of open streams, bytes per second.
     #[n(3)]
     pub delivery_rate: u64,
+    /// Bytes that the peer's kernel has got, also beyond gaps; `None` if the system does not tell.
+    #[n(4)]
+    pub received: Option<u64>,
 }
 
 /// What the rate of [`Tune::limit_rate`] does to streams. What it did is cumulative, and counts only while this rate is lower than that of

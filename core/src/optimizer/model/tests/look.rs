@@ -92,7 +92,7 @@ fn a_path_that_is_full_keeps_as_many_paced_streams_as_it_carries() {
 #[test]
 fn no_more_counts_as_carried_than_paced_streams_were_sent() {
     let decision = |pacing| Decision { pacing, ..Decision::uniform(4, String::new()) };
-    let carried = |pacing| carried(&Observation::of_a_test(decision(pacing), 5e6, 64));
+    let carried = |pacing| carried(&Observation::of_a_test(decision(pacing), 5e6, 64), None);
     for (pacing, rate) in [(None, 5e6), (Some(1_000_000), 4e6), (Some(2_000_000), 5e6)] {
         assert!((carried(pacing) - rate).abs() < 1.0, "{pacing:?}: {}", carried(pacing));
     }
