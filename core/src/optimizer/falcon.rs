@@ -4,6 +4,8 @@
 //! them, and never stops testing, so that it follows a path that changes. Reading and writing get as many workers as there are
 //! streams.
 
+use std::cmp::Ordering;
+
 use super::guard::within;
 use super::utility;
 use super::{Decision, Observation, Optimizer, PerStage, Policy};
@@ -30,6 +32,17 @@ enum Form {
 enum Direction {
     Up,
     Down,
+}
+
+impl Direction {
+    /// Where a change leads; `None` if there is none, as where nothing moved.
+    fn of(change: f64) -> Option<Self> {
+        match change.partial_cmp(&0.0) {
+            Some(Ordering::Greater) => Some(Self::Up),
+            Some(Ordering::Less) => Some(Self::Down),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -85,9 +98,9 @@ impl Falcon {
 
     fn descend(&mut self, below: Test, above: Test, policy: &Policy) -> Decision {
         let change = self.change(below, above);
-        let direction = if change > 0.0 { Direction::Up } else { Direction::Down };
-        self.theta = if self.direction == Some(direction) { self.theta + 1.0 } else { 1.0 };
-        self.direction = Some(direction);
+        let direction = Direction::of(change);
+        self.theta = if direction.is_some() && self.direction == direction { self.theta + 1.0 } else { 1.0 };
+        self.direction = direction;
         let from = self.centre;
         self.centre = moved(from, self.step(change), policy.limit.network);
         if self.centre >= policy.limit.network {
@@ -258,6 +271,17 @@ mod tests {
                 assert!((7..=9).contains(&asked(&decision)));
             }
         }
+    }
+
+    #[test]
+    fn a_silence_is_no_direction_that_holds() {
+        let mut falcon = Falcon { centre: 8, asked: 9, ..Falcon::new() };
+        let mut decision = falcon.start(&Policy::new(PolicyName::Fair, 64));
+        // Ten pairs of tests in which nothing moves, and then one in which two streams more bring nothing.
+        for throughput in [0.0; 20].into_iter().chain([10e6; 2]) {
+            decision = falcon.decide(&observed(decision, throughput, 64)).unwrap();
+        }
+        assert_eq!((falcon.centre, asked(&decision)), (7, 6), "{}", decision.reason);
     }
 
     #[test]
