@@ -157,12 +157,15 @@ fn neighbour(centre: Setting, axis: usize, policy: &Policy) -> Option<Setting> {
 }
 
 /// The relative change of utility by doublings of a parameter; 0 where something else ran that did not change it.
+///
+/// It is finite even where the centre moved nothing: of infinite parts a direction could not be made.
 fn slope(centre: Probe, probe: Probe, axis: usize) -> f64 {
     let doublings = probe.setting.point()[axis] - centre.setting.point()[axis];
     if doublings == 0.0 {
         return 0.0;
     }
-    (probe.utility - centre.utility) / centre.utility.abs().max(f64::MIN_POSITIVE) / doublings
+    let change = (probe.utility - centre.utility) / centre.utility.abs().max(f64::MIN_POSITIVE);
+    (change / doublings).clamp(f64::MIN, f64::MAX)
 }
 
 // Falcon eq. 6: u = n p t / K^(n p) - n t L B, with t the throughput of a stream. As printed the price of loss is that of one stream a file.
@@ -266,6 +269,18 @@ mod tests {
         assert_eq!(neighbour(Setting::new(16, 1, 1), 1, &policy), None);
         assert_eq!(neighbour(Setting::new(8, 1, 64), 2, &policy), Some(Setting::new(8, 1, 48)));
         assert_eq!(neighbour(Setting::new(1, 1, 1), 0, &Policy::new(PolicyName::Fair, 1)), None);
+    }
+
+    #[test]
+    fn a_centre_that_moved_nothing_does_not_lead_back_to_one_stream() {
+        let (policy, setting) = (Policy::new(PolicyName::Fair, 64), Setting::new(8, 1, 2));
+        let mut falcon = FalconMp { asked: setting, ..FalconMp::new() };
+        let mut decision = setting.decision(&policy, "");
+        // The centre, and its three neighbours.
+        for throughput in [0.0, 30e6, 20e6, 20e6] {
+            decision = falcon.decide(&Observation::of_a_test(decision, throughput, 64)).unwrap();
+        }
+        assert_eq!((decision.concurrency.network, decision.parallelism, decision.pipelining), (32, 2, 4), "each is doubled");
     }
 
     #[test]
