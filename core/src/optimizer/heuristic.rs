@@ -153,7 +153,8 @@ impl AtWork {
             self.left.clear();
             return listed;
         };
-        if self.left.len() == WINDOW {
+        // With the end before the first of them, the intervals have one end more.
+        if self.left.len() > WINDOW {
             self.left.pop_front();
         }
         self.left.push_back((bytes, files));
@@ -264,6 +265,24 @@ mod tests {
         };
         size(2000 * MB);
         assert!((size(1000 * MB) - 250e6).abs() < 1.0, "four streams, no file has ended");
+    }
+
+    #[test]
+    fn the_last_five_intervals_tell_which_files_are_at_work() {
+        let mut work = AtWork::default();
+        let mut observation = Observation::of_a_test(Decision::uniform(4, ""), 1e6, 64);
+        let mut size = |bytes, files| {
+            (observation.bytes_left, observation.files_left) = (Some(bytes), Some(files));
+            work.mean_size(&observation)
+        };
+        // A file of 96 MB in the first interval, and one of 1 MB in each of the others.
+        size(200 * MB, 20);
+        size(104 * MB, 19);
+        for files in (16..19).rev() {
+            size((85 + files) * MB, files);
+        }
+        assert!((size(100 * MB, 15) - 20e6).abs() < 1.0, "100 MB in five files");
+        assert!((size(99 * MB, 14) - 1e6).abs() < 1.0, "the first interval is forgotten");
     }
 
     #[test]
