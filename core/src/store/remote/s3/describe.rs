@@ -109,7 +109,7 @@ pub(super) fn crc64nvme(head: &HeadObjectOutput) -> Option<u64> {
     head.checksum_crc64_nvme().and_then(parse_crc64nvme)
 }
 
-/// A page of a listing.
+/// A page of a listing; what the next is asked for with is empty if there is one and the service does not say where it begins.
 pub(super) fn page(listed: &ListObjectsV2Output) -> Page {
     // A service that cannot encode says nothing of it, and its keys are taken as they are.
     let encoded = listed.encoding_type() == Some(&EncodingType::Url);
@@ -127,7 +127,7 @@ pub(super) fn page(listed: &ListObjectsV2Output) -> Page {
     Page {
         objects: objects.collect(),
         prefixes: listed.common_prefixes().iter().filter_map(CommonPrefix::prefix).map(name).collect(),
-        next: listed.next_continuation_token().filter(|_| listed.is_truncated() == Some(true)).map(str::to_owned),
+        next: (listed.is_truncated() == Some(true)).then(|| listed.next_continuation_token().unwrap_or_default().to_owned()),
     }
 }
 
@@ -190,5 +190,15 @@ mod tests {
         let plain = listed(None);
         assert_eq!((plain.objects[0].key.as_str(), plain.prefixes[0].as_str()), ("a+b%2Bc", "d%2F"));
         assert_eq!((plain.objects[0].size, plain.objects[0].tag.as_deref(), plain.next), (3, Some("\"t\""), None));
+    }
+
+    #[test]
+    fn a_page_of_which_the_service_says_that_more_follows_is_never_the_last() {
+        let next = |truncated, token: Option<&str>| {
+            let listed = ListObjectsV2Output::builder().is_truncated(truncated);
+            page(&listed.set_next_continuation_token(token.map(str::to_owned)).build()).next
+        };
+        assert_eq!((next(true, Some("t")).as_deref(), next(false, Some("t"))), (Some("t"), None));
+        assert_eq!((next(true, None).as_deref(), next(false, None)), (Some(""), None));
     }
 }
