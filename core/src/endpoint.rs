@@ -158,6 +158,11 @@ impl Endpoint {
     /// The key of an object store is taken as written, for any character may stand in it; all other paths are percent-encoded, and of a web
     /// address is known how.
     fn service(&self, scheme: Scheme, rest: &str) -> Result<Location> {
+        // A query may follow the host at once.
+        let (rest, query) = match rest.split_once('?') {
+            Some((rest, query)) if scheme.has_queries() => (rest, Some(query.to_owned())),
+            _ => (rest, None),
+        };
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (user, place) = authority.rsplit_once('@').map_or((None, authority), |(user, place)| (Some(user), place));
         if user.is_some_and(|user| user.contains(':')) {
@@ -171,10 +176,6 @@ impl Endpoint {
         if host.is_empty() {
             return Err(self.refused(if scheme.is_object_store() { "it names no bucket" } else { "it names no host" }));
         }
-        let (path, query) = match path.split_once('?') {
-            Some((path, query)) if scheme.has_queries() => (path, Some(query.to_owned())),
-            _ => (path, None),
-        };
         let written = scheme.written(path);
         let path = if scheme.is_object_store() { path.to_owned() } else { self.decode(path)? };
         let directory = path.is_empty() || path.ends_with('/');
@@ -214,9 +215,12 @@ impl Endpoint {
 /// The text of a URL without what stands between a user's name and the host.
 fn without_password(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    match authority.rsplit_once('@').and_then(|(user, place)| Some((user.split_once(':')?.0, place))) {
-        Some((user, place)) => format!("{scheme}://{user}:...@{place}{path}"),
+    let authority = &rest[..rest.find('/').unwrap_or(rest.len())];
+    // At a slash of the password the authority seems to end, and what is there of it then names no port.
+    let is_cut = !authority.contains('@') && split_host(authority).is_none();
+    let searched = if is_cut { rest } else { authority };
+    match searched.rfind('@').and_then(|at| Some((rest[..at].split_once(':')?.0, &rest[at..]))) {
+        Some((user, place)) => format!("{scheme}://{user}:...{place}"),
         None => text.to_owned(),
     }
 }

@@ -49,10 +49,31 @@ fn a_service_keeps_keys_as_written_and_decodes_paths() {
 
 #[test]
 fn an_error_shows_no_password() {
-    for url in ["ftp://me:hunter2@h/a", "edt://me:hunter2@h/a", "what://me:hunter2@h/a", "https://me@h:0/a?sig=hunter2"] {
+    for url in [
+        "ftp://me:hunter2@h/a",
+        "edt://me:hunter2@h/a",
+        "what://me:hunter2@h/a",
+        "https://me:hun/ter2@h/a",
+        "edt://me:hun/ter2:hunter2@h/a",
+        "https://me@h:0/a?sig=hunter2",
+    ] {
         let error = Endpoint::from(url).resolve().unwrap_err().explain();
-        assert!(!error.contains("hunter2") && error.contains("me"), "{error}");
+        assert!(!error.contains("ter2") && error.contains("me"), "{error}");
     }
+    for url in ["https://h:81/a@b", "https://[::1]:81/a:b@c", "edt://h/a:b@c"] {
+        assert_eq!(Endpoint::from(url).to_string(), url);
+    }
+}
+
+#[test]
+fn a_query_right_behind_the_host_is_none_of_its_name() {
+    for url in ["https://h?x=1/2&sig=hunter2", "https://h/?x=1/2&sig=hunter2"] {
+        let Location::Service(http) = Endpoint::from(url).resolve().unwrap() else { panic!() };
+        assert_eq!((http.place().as_str(), http.path.as_str(), http.directory), ("https://h", "", true));
+        assert_eq!(http.query.as_deref(), Some("x=1/2&sig=hunter2"));
+    }
+    let Location::Service(s3) = Endpoint::from("s3://b/a?x=1/2").resolve().unwrap() else { panic!() };
+    assert_eq!((s3.path.as_str(), s3.query), ("a?x=1/2", None));
 }
 
 #[test]
