@@ -29,19 +29,23 @@ pub(super) fn links(html: &str, page: &Url) -> Vec<Link> {
 }
 
 fn below(target: &Url, page: &Url) -> Option<Link> {
-    let directory = &page.path()[..=page.path().rfind('/')?];
-    let name = target.path().strip_prefix(directory)?;
     let here = target.origin() == page.origin() && target.query().is_none();
-    let (name, directory) = name.strip_suffix('/').map_or((name, false), |name| (name, true));
-    let direct = !name.is_empty() && !name.contains('/');
+    let (path, directory) = target.path().strip_suffix('/').map_or((target.path(), false), |path| (path, true));
+    let (above, name) = path.rsplit_once('/')?;
+    let direct = !name.is_empty() && names(above).eq(names(page.path().rsplit_once('/')?.0));
     (here && direct).then(|| Link { name: percent_decode_str(name).collect(), directory })
+}
+
+/// The names of a path, decoded: which characters a link encodes is the server's choice.
+fn names(path: &str) -> impl Iterator<Item = Vec<u8>> {
+    path.split('/').map(|name| percent_decode_str(name).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn names(html: &str, page: &str) -> Vec<String> {
+    fn listed(html: &str, page: &str) -> Vec<String> {
         let shown = |link: Link| format!("{}{}", String::from_utf8_lossy(&link.name), if link.directory { "/" } else { "" });
         links(html, &Url::parse(page).unwrap()).into_iter().map(shown).collect()
     }
@@ -50,18 +54,25 @@ mod tests {
     fn the_page_of_nginx() {
         let html = "<html><head><title>Index of /d/</title></head><body><h1>Index of /d/</h1><hr><pre><a href=\"../\">../</a>\n\
             <a href=\"sub/\">sub/</a>  22-Nov-2026 03:50  -\n<a href=\"a%20b%26c.txt\">a b&amp;c.txt</a>  22-Nov-2026 03:50  12\n</pre>";
-        assert_eq!(names(html, "http://host/d/"), ["a b&c.txt", "sub/"]);
+        assert_eq!(listed(html, "http://host/d/"), ["a b&c.txt", "sub/"]);
     }
 
     #[test]
     fn the_page_of_apache() {
         let html = "<a href='?C=N;O=D'>Name</a> <a href='/'>Parent Directory</a> <A HREF=\"/d/x.bin\">x.bin</A>\
             <a href='x.bin'>again</a><a href='deep/below.txt'>no</a><a href='https://elsewhere/d/y'>no</a><a href='a&amp;b'>a&amp;b</a>";
-        assert_eq!(names(html, "https://host/d/"), ["a&b", "x.bin"]);
+        assert_eq!(listed(html, "https://host/d/"), ["a&b", "x.bin"]);
+    }
+
+    #[test]
+    fn links_from_the_root_may_be_encoded_otherwise_than_the_page_was_asked_for() {
+        let html = "<a href='/a b/(1)/x+y.bin'>x</a><a href='/a%20b/%281%29/%C3%BC/'>y</a><a href='/a%20b%2F(1)/no'>no</a>\
+            <a href='/a%20b/(1)/'>here</a><a href='/a%20b/'>up</a><a href='/a%20b/(1)/deep/no'>no</a>";
+        assert_eq!(listed(html, "http://host/a%20b/%281%29/"), ["x+y.bin", "ü/"]);
     }
 
     #[test]
     fn a_page_without_links_is_empty() {
-        assert!(names("<a name='x'>x</a> plain text < a", "http://host/").is_empty());
+        assert!(listed("<a name='x'>x</a> plain text < a", "http://host/").is_empty());
     }
 }
