@@ -36,22 +36,23 @@ impl Facts {
     }
 }
 
-/// Reads `fact=value;fact=value; name` of RFC 3659.
+/// Reads `fact=value;fact=value; name` of RFC 3659; `None` also for a file without a size, which would be copied as an empty one.
 pub(super) fn of_machine_line(line: &str) -> Option<(Facts, &str)> {
     let (told, name) = line.split_once(' ')?;
     if !told.is_empty() && !told.contains('=') {
         return None;
     }
-    let mut facts = Facts::of(EntryKind::Other);
+    let (mut facts, mut size) = (Facts::of(EntryKind::Other), None);
     for (fact, value) in told.split(';').filter_map(|fact| fact.split_once('=')) {
         match fact.to_ascii_lowercase().as_str() {
             "type" => (facts.kind, facts.own) = kind_of(value),
-            "size" => facts.size = value.parse().ok()?,
+            "size" => size = Some(value.parse::<u64>().ok()?),
             "modify" => facts.modified_ns = time_of(value),
             "unique" => facts.version = Some(version_of(value)),
             _ => {}
         }
     }
+    facts.size = if facts.kind == EntryKind::File { size? } else { size.unwrap_or(0) };
     Some((facts, name))
 }
 
@@ -180,6 +181,8 @@ mod tests {
         assert_eq!(facts.entry(RelativePath::root()).size, 0);
         assert_eq!(of_machine_line("nonsense"), None);
         assert_eq!(of_machine_line("type=file;size=-1; x"), None);
+        assert_eq!(of_machine_line("type=file;modify=20090213233130; x"), None);
+        assert!(of_machine_line("type=dir; x").is_some());
         assert_eq!(of_machine_line("-rw-r--r-- 1 me me 12 Nov 5 2018 a"), None);
     }
 
