@@ -1,7 +1,7 @@
 //! Acknowledgements: cumulative for each stream, sent only after what they promise is in the journal.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::pipeline::receiver::{ACK_EVERY, Shared};
 use crate::protocol::message::{Ack, DoneItem, ItemFailed, Message, parts};
@@ -35,7 +35,35 @@ struct Line {
     beyond: BTreeSet<u32>,
 }
 
+/// A pack's frame is acknowledged when the last of its parts is settled: its items, and the taking of it.
+pub(crate) struct PackFrame {
+    stream: u16,
+    sequence: u32,
+    bytes: AtomicU64,
+    left: AtomicUsize,
+}
+
+impl PackFrame {
+    /// A frame that is being taken.
+    pub(crate) fn new(stream: u16, sequence: u32) -> Self {
+        Self { stream, sequence, bytes: AtomicU64::new(0), left: AtomicUsize::new(1) }
+    }
+
+    /// One more item is to be settled.
+    pub(crate) fn add_part(&self) {
+        self.left.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
 impl Acks {
+    /// A part of a pack is settled, and so many bytes of file content are there that were not before.
+    pub(crate) fn part(&self, frame: &PackFrame, bytes: u64) {
+        frame.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if frame.left.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.frame(frame.stream, frame.sequence, frame.bytes.load(Ordering::Relaxed));
+        }
+    }
+
     /// A frame is settled; `bytes` of file content were written for it.
     pub(crate) fn frame(&self, stream: u16, sequence: u32, bytes: u64) {
         let mut state = self.state.lock();

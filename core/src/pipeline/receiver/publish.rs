@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Fsync;
@@ -10,8 +10,10 @@ use crate::path::RelativePath;
 use crate::pipeline::digest::{corrupted, crc64nvme};
 use crate::pipeline::journal::{DoneRecord, Record};
 use crate::pipeline::pool::{Turn, WorkerPool};
+use crate::pipeline::receiver::acks::PackFrame;
 use crate::pipeline::receiver::file::{MOST_ITEMS, TargetDirectory, TargetFile, metadata};
 use crate::pipeline::receiver::{Arrived, Shared};
+use crate::pipeline::stop::guarded;
 use crate::protocol::frame::pack_items;
 use crate::protocol::message::{DoneItem, FileHeader, ItemKind};
 use crate::store::{NewFile, Partial, Publication, Writer};
@@ -39,14 +41,6 @@ pub(crate) struct Ready {
     frame: Option<Arc<PackFrame>>,
 }
 
-/// A pack's frame is acknowledged when the last of its items is settled.
-pub(crate) struct PackFrame {
-    stream: u16,
-    sequence: u32,
-    bytes: AtomicU64,
-    left: AtomicUsize,
-}
-
 /// Files that wait for a publisher.
 #[derive(Default)]
 pub(crate) struct Queue {
@@ -63,7 +57,8 @@ pub(crate) struct Publisher {
 impl Publisher {
     pub(crate) fn new(shared: &Arc<Shared>) -> Self {
         let body = Arc::clone(shared);
-        let pool = WorkerPool::new("publish", Arc::new(move |turn: &Turn| body.publish_waiting(turn)));
+        let publish = move |turn: &Turn| guarded(&body.stop, || body.publish_waiting(turn));
+        let pool = WorkerPool::new("publish", Arc::new(publish));
         Self { shared: Arc::clone(shared), pool }
     }
 
@@ -150,16 +145,20 @@ impl Shared {
         }
         let outcomes = self.store.publish(batch, self.fsync);
         for ((header, path, done, frame), outcome) in items.into_iter().zip(outcomes) {
-            match outcome {
+            let bytes = match outcome {
                 Ok(()) => self.published(&header, &path, done),
                 Err(error) if frame.is_none() && error.kind() == ErrorKind::ConnectionLost && self.hands_back() => {
                     self.hand_back(&header, &error);
+                    0
                 }
                 Err(error) if frame.is_some() => self.small_failed(&header, &path, &error),
-                Err(error) => self.item_failed(header.file, &header.path, &error),
-            }
+                Err(error) => {
+                    self.item_failed(header.file, &header.path, &error);
+                    0
+                }
+            };
             match frame {
-                Some(frame) => self.part_settled(&frame),
+                Some(frame) => self.acks.part(&frame, bytes),
                 None => {
                     self.closing.fetch_sub(1, Ordering::SeqCst);
                 }
@@ -167,28 +166,25 @@ impl Shared {
         }
     }
 
-    fn published(&self, header: &FileHeader, path: &RelativePath, done: DoneItem) {
+    /// An item is under its final name; returns how many bytes that adds, none if it was settled before.
+    fn published(&self, header: &FileHeader, path: &RelativePath, done: DoneItem) -> u64 {
         self.journal(&Record::Done(done_record(header, &done)));
         if self.fsync != Fsync::None {
             self.touched.lock().extend(path.parent());
         }
-        self.settled(header, done);
+        self.settled(header, done)
     }
 
-    fn settled(&self, header: &FileHeader, done: DoneItem) {
-        if self.files.settle(header.file) {
-            if let Some(account) = &self.account {
-                account.done(header, &done);
-            }
-            self.acks.done(done);
-            self.give_up_closing(header.file);
+    fn settled(&self, header: &FileHeader, done: DoneItem) -> u64 {
+        if !self.files.settle(header.file) {
+            return 0;
         }
-    }
-
-    fn part_settled(&self, frame: &PackFrame) {
-        if frame.left.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.acks.frame(frame.stream, frame.sequence, frame.bytes.load(Ordering::Relaxed));
+        if let Some(account) = &self.account {
+            account.done(header, &done);
         }
+        self.acks.done(done);
+        self.give_up_closing(header.file);
+        header.size
     }
 
     /// The sender vouches for a file: its source did not change while it was read, and its store keeps that crc64nvme of it, if any. It is
@@ -264,19 +260,13 @@ impl Shared {
     /// Writes the items of a pack; they and the frame are acknowledged when they are under their final names.
     pub(crate) fn take_pack(&self, arrived: &Arrived) -> Option<u64> {
         let payload = arrived.frame.payload.as_deref().unwrap_or_default();
-        let frame = Arc::new(PackFrame {
-            stream: arrived.stream,
-            sequence: arrived.sequence,
-            bytes: AtomicU64::new(0),
-            left: AtomicUsize::new(1),
-        });
+        let frame = Arc::new(PackFrame::new(arrived.stream, arrived.sequence));
         let mut group = Vec::new();
         for item in pack_items(payload) {
             let taken = item.and_then(|(header, content)| self.take_item(&header, content));
             match taken {
                 Ok(Some(mut ready)) => {
-                    frame.left.fetch_add(1, Ordering::SeqCst);
-                    frame.bytes.fetch_add(ready.header.size, Ordering::Relaxed);
+                    frame.add_part();
                     ready.frame = Some(Arc::clone(&frame));
                     group.push(ready);
                 }
@@ -293,7 +283,7 @@ impl Shared {
         if !group.is_empty() {
             self.submit(group);
         }
-        self.part_settled(&frame);
+        self.acks.part(&frame, 0);
         None
     }
 
@@ -316,20 +306,21 @@ impl Shared {
                     self.directories.lock().push(TargetDirectory { path, metadata });
                 }
             }
-            Err(error) => self.small_failed(header, &path, &error),
+            Err(error) => _ = self.small_failed(header, &path, &error),
         }
         Ok(None)
     }
 
     /// A packed item failed; but a file that may not be replaced is done if it stands there as it came: an attempt may have ended before
     /// its journal knew of it, or the pack has come twice.
-    fn small_failed(&self, header: &FileHeader, path: &RelativePath, error: &Error) {
+    fn small_failed(&self, header: &FileHeader, path: &RelativePath, error: &Error) -> u64 {
         let done = DoneItem { file: header.file, crc64nvme: header.crc64nvme, blake3: header.blake3 };
         let is_taken = error.kind() == ErrorKind::AlreadyExists && header.kind == ItemKind::File && header.copy_from.is_none();
         if is_taken && self.was_published(&done_record(header, &done)).unwrap_or(false) {
             return self.published(header, path, done);
         }
         self.item_failed(header.file, &header.path, error);
+        0
     }
 
     /// Makes an item; a file that is written here only lacks its name then.
@@ -396,3 +387,6 @@ fn done_record(header: &FileHeader, done: &DoneItem) -> DoneRecord {
         blake3: done.blake3,
     }
 }
+
+#[cfg(test)]
+mod tests;
