@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::metrics::StageMeter;
 use crate::pipeline::account::Account;
 use crate::pipeline::limiter::Limiter;
-use crate::pipeline::stop::Stop;
+use crate::pipeline::stop::{Stop, guarded};
 use crate::store::Metadata;
 use crate::transfer::runner::cancelled;
 
@@ -143,7 +143,7 @@ impl Shared {
             let part = self.next.fetch_add(1, Ordering::SeqCst);
             let more = part < self.job.parts();
             if more {
-                match self.job.carry_out(part, &progress) {
+                match guarded(&self.stop, || self.job.carry_out(part, &progress)) {
                     Ok(()) => {
                         self.done.fetch_add(1, Ordering::SeqCst);
                     }
@@ -165,5 +165,64 @@ impl Shared {
 
     fn is_done(&self) -> bool {
         self.done.load(Ordering::SeqCst) >= self.job.parts()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::EventSender;
+    use crate::pipeline::manifest::Manifest;
+
+    /// A job of one part, which panics.
+    struct Panicking;
+
+    impl Job for Panicking {
+        fn parts(&self) -> usize {
+            1
+        }
+
+        fn bytes(&self) -> Option<u64> {
+            None
+        }
+
+        fn way(&self) -> Way {
+            Way::Here
+        }
+
+        fn planned(&self) -> Vec<Made> {
+            Vec::new()
+        }
+
+        fn carry_out(&self, _: usize, _: &Progress) -> Result<()> {
+            panic!("as a test")
+        }
+
+        fn finish(&self) -> Result<Vec<Made>> {
+            Ok(Vec::new())
+        }
+
+        fn abandon(&self) {}
+
+        fn interrupt(&self) {}
+    }
+
+    #[test]
+    fn a_part_that_panics_ends_the_transfer() {
+        let shared = Arc::new(Shared {
+            job: Box::new(Panicking),
+            gate: Gate::default(),
+            stop: Arc::default(),
+            next: AtomicUsize::new(0),
+            done: AtomicUsize::new(0),
+            storage: StageMeter::new(),
+            network: StageMeter::new(),
+            limiter: Limiter::new(None),
+            account: Arc::new(Account::new(EventSender::silent(), Manifest::default())),
+        });
+        shared.gate.allow(1);
+        let worker = Arc::clone(&shared);
+        assert!(std::thread::spawn(move || worker.work()).join().is_err());
+        assert_eq!(shared.stop.error().unwrap().what(), "a thread of the transfer panicked");
     }
 }

@@ -188,7 +188,8 @@ impl Receiver {
             begun: Instant::now(),
         });
         let body = Arc::clone(&shared);
-        let writers = WorkerPool::new("write", Arc::new(move |turn: &Turn| body.write_worker(turn)));
+        let write = move |turn: &Turn| guarded(&body.stop, || body.write_worker(turn));
+        let writers = WorkerPool::new("write", Arc::new(write));
         let publisher = Publisher::new(&shared);
         Self { shared, writers, publisher, acknowledger: Mutex::new(None), beside: Mutex::default() }
     }
@@ -222,7 +223,8 @@ impl Receiver {
     fn start(&self) -> Result<()> {
         self.publisher.start();
         let shared = Arc::clone(&self.shared);
-        let thread = std::thread::Builder::new().name("edt-ack".to_owned()).spawn(move || shared.acknowledge_all());
+        let acknowledge = move || guarded(&shared.stop, || shared.acknowledge_all());
+        let thread = std::thread::Builder::new().name("edt-ack".to_owned()).spawn(acknowledge);
         *self.acknowledger.lock() = Some(thread.map_err(|cause| Error::io("could not start the acknowledging thread", &cause))?);
         Ok(())
     }
@@ -283,8 +285,9 @@ impl Receiver {
 
     /// Begins to receive on a stream.
     pub(crate) fn attach(&self, number: u16, source: Box<dyn FrameSource>) -> Result<()> {
-        let shared = Arc::clone(&self.shared);
-        self.shared.streams.run(number, source.breaker(), move || stream::run(&shared, number, source))
+        let (shared, breaker) = (Arc::clone(&self.shared), source.breaker());
+        let receive = move || guarded(&shared.stop, || stream::run(&shared, number, source));
+        self.shared.streams.run(number, breaker, receive)
     }
 
     pub(crate) fn streams(&self) -> &Arc<Streams> {

@@ -159,7 +159,8 @@ impl Sender {
             sent: AtomicU64::new(0),
         });
         let body = Arc::clone(&shared);
-        let readers = WorkerPool::new("read", Arc::new(move |turn: &Turn| body.read_worker(turn)));
+        let read = move |turn: &Turn| guarded(&body.stop, || body.read_worker(turn));
+        let readers = WorkerPool::new("read", Arc::new(read));
         Ok(Self {
             shared,
             readers,
@@ -272,8 +273,9 @@ impl Sender {
 
     /// Begins to send on a stream.
     pub(crate) fn attach(&self, number: u16, sink: Box<dyn FrameSink>) -> Result<()> {
-        let shared = Arc::clone(&self.shared);
-        self.shared.streams.run(number, sink.breaker(), move || stream::run(&shared, number, sink))
+        let (shared, breaker) = (Arc::clone(&self.shared), sink.breaker());
+        let send = move || guarded(&shared.stop, || stream::run(&shared, number, sink));
+        self.shared.streams.run(number, breaker, send)
     }
 
     pub(crate) fn streams(&self) -> &Arc<Streams> {

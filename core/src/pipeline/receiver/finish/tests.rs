@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::link::{ControlSender, Frame, memory};
+use crate::buffer::SlabPool;
+use crate::link::{Breaker, ControlSender, Frame, FrameSource, memory};
 use crate::options::Symlinks;
 use crate::pipeline::digest::crc64nvme;
 use crate::pipeline::receiver::file::TargetDirectory;
@@ -170,4 +171,31 @@ fn of_more_failures_than_fit_into_the_last_message_their_number_is_told() {
         assert_eq!(*last, format!("{} more items failed at the destination", 5000 - (told.len() - 1)));
         assert!(Message::Complete(Complete { removed: 0, failed: told }).encode().len() < MAX_MESSAGE);
     }
+}
+
+/// A stream whose end panics.
+struct Panicking;
+
+impl FrameSource for Panicking {
+    fn receive(&mut self, _: &SlabPool, _: &dyn Fn(usize)) -> Result<Option<Frame>> {
+        panic!("as a test")
+    }
+
+    fn shares_memory(&self) -> bool {
+        true
+    }
+
+    fn breaker(&self) -> Breaker {
+        Arc::new(|| {})
+    }
+}
+
+#[test]
+fn a_stream_that_panics_ends_the_session() {
+    let (near, _far) = memory::pair();
+    let receiver = receiver(Arc::new(MemoryStore::new()), near.sender);
+    receiver.shared.ready.store(true, Ordering::SeqCst);
+    receiver.attach(1, Box::new(Panicking)).unwrap();
+    receiver.shared.streams.join();
+    assert_eq!(receiver.shared.stop.error().unwrap().what(), "a thread of the transfer panicked");
 }
