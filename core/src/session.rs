@@ -289,12 +289,18 @@ impl Caller {
                 let missing = streams.target().saturating_sub(dialing.load(Ordering::Acquire) + streams.count());
                 for _ in 0..missing {
                     dialing.fetch_add(1, Ordering::AcqRel);
-                    scope.spawn(|| {
+                    let dial = || {
                         if let Err(error) = self.dial() {
                             self.stream_failed(&error, &failures);
                         }
                         dialing.fetch_sub(1, Ordering::AcqRel);
-                    });
+                    };
+                    // A system that gives no thread now may give one later.
+                    if let Err(cause) = std::thread::Builder::new().spawn_scoped(scope, dial) {
+                        dialing.fetch_sub(1, Ordering::AcqRel);
+                        self.stream_failed(&Error::io("could not start a thread for a stream", &cause), &failures);
+                        break;
+                    }
                 }
                 let wait = 5 << failures.load(Ordering::Relaxed).min(8);
                 self.half().stop().wait(Duration::from_millis(wait));
@@ -308,7 +314,7 @@ impl Caller {
         }
         let count = failures.fetch_add(1, Ordering::Relaxed) + 1;
         self.account.retried("a stream", error, 5 << count.min(8));
-        if count > self.retries * u32::from(self.half().streams().target().max(1)) {
+        if count > self.retries.saturating_mul(u32::from(self.half().streams().target().max(1))) {
             self.fail(error);
         }
     }
