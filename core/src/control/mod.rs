@@ -109,6 +109,8 @@ impl Outcome {
     pub fn extend(&mut self, later: Self) {
         self.timeline.extend(later.timeline);
         self.decisions.extend(later.decisions);
+        thinned::thin(&mut self.timeline, |sampled| sampled.elapsed_s);
+        thinned::thin(&mut self.decisions, |tuned| tuned.elapsed_s);
         self.interventions += later.interventions;
         if later.limited.all > self.limited.all {
             self.advice = later.advice;

@@ -42,6 +42,26 @@ impl<T> Thinned<T> {
     }
 }
 
+/// Thins what several records hold, one after the other on one time line, to no more than one keeps: those go that
+/// come soon after one that stays, but never the last.
+pub(super) fn thin<T>(entries: &mut Vec<T>, at_s: impl Fn(&T) -> f64) {
+    let (Some(first), Some(last)) = (entries.first().map(&at_s), entries.last().map(&at_s)) else { return };
+    if entries.len() <= CAPACITY {
+        return;
+    }
+    // One place stays free for the last entry, which may come soon.
+    let apart_s = ((last - first) / (CAPACITY - 2) as f64).max(f64::MIN_POSITIVE);
+    let (mut left, mut kept_s) = (entries.len(), f64::NEG_INFINITY);
+    entries.retain(|entry| {
+        left -= 1;
+        let stays = at_s(entry) - kept_s >= apart_s;
+        if stays {
+            kept_s = at_s(entry);
+        }
+        stays || left == 0
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,5 +76,29 @@ mod tests {
             assert_eq!((kept[0], kept[kept.len() - 1]), (0, count - 1));
             assert!(kept.is_sorted());
         }
+    }
+
+    #[test]
+    fn the_records_of_many_sessions_are_thinned_evenly_together() {
+        let mut all = Vec::new();
+        for session in 0..20 {
+            all.extend(session * CAPACITY..(session + 1) * CAPACITY);
+            let end = (session + 1) * CAPACITY - 1;
+            thin(&mut all, |entry| *entry as f64);
+            assert!(all.len() <= CAPACITY && all.len() >= CAPACITY / 2, "{session}: {}", all.len());
+            assert_eq!((all[0], all[all.len() - 1]), (0, end));
+            assert!(all.windows(2).all(|pair| pair[0] < pair[1] && pair[1] - pair[0] <= 4 * end / (CAPACITY - 2)));
+        }
+    }
+
+    #[test]
+    fn few_entries_stay_as_they_are_and_many_of_one_moment_are_no_trouble() {
+        let mut few: Vec<usize> = (0..CAPACITY).collect();
+        thin(&mut few, |_| 5.0);
+        assert_eq!(few.len(), CAPACITY);
+        few.push(CAPACITY);
+        thin(&mut few, |_| 5.0);
+        assert_eq!(few, [0, CAPACITY]);
+        thin(&mut Vec::<usize>::new(), |_| 5.0);
     }
 }

@@ -43,3 +43,16 @@ fn what_limited_over_several_sessions_is_what_did_for_most_of_their_time() {
         assert_eq!((outcome.advice.len(), outcome.interventions), (0, 2));
     }
 }
+
+#[test]
+fn the_account_of_many_sessions_is_no_longer_than_that_of_one() {
+    let tuned = |second: u32| Tuned { elapsed_s: f64::from(second), decision: Decision::uniform(1, "as a test") };
+    let mut outcome = Outcome::default();
+    for session in 0..5 {
+        let decisions = (session * 2000..(session + 1) * 2000).map(tuned).collect();
+        outcome.extend(Outcome { decisions, ..Outcome::default() });
+    }
+    let kept = &outcome.decisions;
+    assert!((1000..=2000).contains(&kept.len()), "{}", kept.len());
+    assert_eq!((kept.first(), kept.last()), (Some(&tuned(0)), Some(&tuned(9999))));
+}
