@@ -308,6 +308,18 @@ mod tests {
     }
 
     #[test]
+    fn what_was_received_is_a_rate_by_the_clock_of_the_sender_and_never_negative() {
+        let sample = |second: u64, received: Option<u64>| {
+            let tcp = Some(TcpMeters { received, ..TcpMeters::default() });
+            halves(&Meters { tcp, ..half(second * SECOND_US, second) }, &half(7, 1))
+        };
+        let before = sample(3, Some(1000));
+        let since = |after: Sample| after.received_since(&before);
+        assert_eq!((since(sample(5, Some(5000))), since(sample(5, Some(900)))), (Some(2000.0), Some(0.0)));
+        assert_eq!((since(sample(5, None)), since(sample(3, Some(5000))), since(Sample::default())), (None, None, None));
+    }
+
+    #[test]
     fn each_half_is_timed_by_its_own_clock() {
         let before = halves(&half(5 * SECOND_US, 1), &half(900 * SECOND_US, 1));
         let after = halves(&half(6 * SECOND_US, 2), &half(902 * SECOND_US, 2));

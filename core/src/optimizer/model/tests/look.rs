@@ -99,6 +99,30 @@ fn no_more_counts_as_carried_than_paced_streams_were_sent() {
 }
 
 #[test]
+fn what_got_through_beyond_gaps_counts_while_there_may_be_gaps() {
+    let mut model = Model::new(&Setup::of_a_test());
+    let mut carries = |loss, loss_before, received| {
+        let of_a_test = Observation::of_a_test(Decision::uniform(4, String::new()), 5e6, 64);
+        let observation = Observation { loss, loss_before, received, ..of_a_test };
+        let received = model.received(&observation);
+        (received.is_some(), carried(&observation, received))
+    };
+    let (usual, better) = ((false, 5e6), (true, 4e6));
+    for (seen, expected) in [
+        ((Some(0.0), None, Some(4e6)), usual),
+        ((Some(0.0), Some(0.1), Some(4e6)), better),
+        ((Some(0.1), None, Some(4e6)), better),
+        ((Some(0.0), Some(0.0), Some(4e6)), better),
+        ((Some(0.0), Some(0.0), Some(4e6)), usual),
+        ((Some(0.1), Some(0.1), None), usual),
+        ((None, None, Some(4e6)), better),
+        ((None, None, Some(4e6)), usual),
+    ] {
+        assert_eq!(carries(seen.0, seen.1, seen.2), expected, "{seen:?}");
+    }
+}
+
+#[test]
 fn streams_are_equal_if_there_are_several() {
     let even = |streams, spread| {
         is_even(&Observation { spread, ..Observation::of_a_test(Decision::uniform(streams, String::new()), 1e6, 64) })
