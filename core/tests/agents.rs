@@ -63,6 +63,7 @@ fn observed(applied: Decision, throughput: f64) -> Observation {
         loss_before: None,
         delivery_rate: None,
         received: None,
+        fills_queues: false,
         spread: None,
         buffer_free: Buffers { sender: 1 << 20, receiver: 2 << 20, sender_capacity: 4 << 20, receiver_capacity: 4 << 20 },
         bytes_left: None,

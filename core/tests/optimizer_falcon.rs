@@ -39,6 +39,7 @@ impl Path {
             loss_before: None,
             delivery_rate: None,
             received: None,
+            fills_queues: false,
             spread: None,
             buffer_free: Buffers::default(),
             bytes_left: None,

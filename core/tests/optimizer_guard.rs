@@ -28,6 +28,7 @@ fn observed(applied: &Decision, throughput: f64, policy: Policy) -> Observation 
         loss_before: None,
         delivery_rate: None,
         received: None,
+        fills_queues: false,
         spread: None,
         buffer_free: Buffers::default(),
         bytes_left: None,

@@ -136,6 +136,7 @@ impl Plant for SimulatedPlant {
                 rtt_us,
                 delivery_rate: u64::from(self.streams) * 10_000_000,
                 received: None,
+                fills_queues: None,
             }),
             delivered: Vec::new(),
             buffers: Buffers::default(),

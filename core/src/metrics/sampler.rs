@@ -230,6 +230,7 @@ pub fn observe(before: &Sample, after: &Sample, elapsed: Duration, requested: &D
         loss_before: None,
         delivery_rate: after.delivery_rate(),
         received: after.received_since(before),
+        fills_queues: after.tcp.is_some_and(|tcp| tcp.fills_queues == Some(true)),
         spread: after.spread_since(before),
         buffer_free: after.buffers,
         bytes_left: after.bytes_left,

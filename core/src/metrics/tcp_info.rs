@@ -35,6 +35,8 @@ pub struct TcpSnapshot {
     pub receive_window_limited: Duration,
     /// Time in which the own send buffer was the limit.
     pub send_buffer_limited: Duration,
+    /// Whether its congestion control sends ever more until a queue overflows; false where it is not known.
+    pub fills_queues: bool,
 }
 
 impl TcpSnapshot {
@@ -59,6 +61,7 @@ impl From<TcpSnapshot> for TcpMeters {
             rtt_us: u64::try_from(tcp.rtt.as_micros()).unwrap_or(u64::MAX),
             delivery_rate: tcp.delivery_rate,
             received: tcp.received(),
+            fills_queues: Some(tcp.fills_queues),
         }
     }
 }
@@ -82,6 +85,9 @@ mod linux {
     use std::time::Duration;
 
     use super::TcpSnapshot;
+
+    /// The congestion controls of Linux that go by what is lost alone.
+    const BY_LOSS: [&str; 8] = ["cubic", "reno", "bic", "htcp", "highspeed", "hybla", "scalable", "westwood"];
 
     /// `struct tcp_info` of `linux/tcp.h`, which only ever grows, up to the last field used; libc ends earlier. Fields with an
     /// underscore stand for spans that are not used.
@@ -127,7 +133,14 @@ mod linux {
             libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast(), &raw mut length)
         };
         let told = usize::try_from(length).ok()?;
-        (answer == 0 && told >= offset_of!(TcpInfo, delivery_rate)).then(|| snapshot(&info))
+        let fills_queues = socket2::SockRef::from(&socket).tcp_congestion().is_ok_and(|name| fills_queues(&name));
+        let told = answer == 0 && told >= offset_of!(TcpInfo, delivery_rate);
+        told.then(|| TcpSnapshot { fills_queues, ..snapshot(&info) })
+    }
+
+    /// Whether a congestion control goes by what is lost alone; its name may end with zeros.
+    fn fills_queues(name: &[u8]) -> bool {
+        BY_LOSS.contains(&String::from_utf8_lossy(name).trim_end_matches('\0'))
     }
 
     fn snapshot(info: &TcpInfo) -> TcpSnapshot {
@@ -146,6 +159,7 @@ mod linux {
             busy: Duration::from_micros(info.busy_us),
             receive_window_limited: Duration::from_micros(info.receive_window_limited_us),
             send_buffer_limited: Duration::from_micros(info.send_buffer_limited_us),
+            fills_queues: false,
         }
     }
 }
@@ -179,6 +193,17 @@ mod tests {
         let received = after.received().unwrap().abs_diff(after.bytes_acked);
         assert!(received <= (1 << 20) / 10, "{after:?}");
         assert!(after.rtt > Duration::ZERO && after.congestion_window > 0 && after.delivery_rate > 0);
+    }
+
+    #[test]
+    fn whether_queues_are_filled_goes_by_the_congestion_control() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        for (name, fills) in [("reno", true), ("cubic", true), ("bbr", false), ("vegas", false)] {
+            if socket2::SockRef::from(&sender).set_tcp_congestion(name.as_bytes()).is_ok() {
+                assert_eq!(tcp_info(&sender).unwrap().fills_queues, fills, "{name}");
+            }
+        }
     }
 
     #[test]

@@ -215,6 +215,7 @@ fn meter_messages() -> Vec<(&'static str, Message)> {
             rtt_us: 50_000,
             delivery_rate: 125_000_000,
             received: Some(1 << 30),
+            fills_queues: Some(true),
         }),
         bytes_left: Some(10),
         files_left: None,

@@ -31,6 +31,9 @@ const EXCEEDS: f64 = 0.15;
 const FILLED: f64 = 0.9;
 const TELLING: f64 = 0.1;
 
+/// How many times as many workers as fill a stage are sure to do so.
+const SURELY: f64 = 2.0;
+
 /// How many intervals are the beginning, in which streams may find their share slowly; and by how much each has to move more than each did
 /// before for that to be seen, at least, and as a multiple of the noise.
 const BEGINNING: usize = 6;
@@ -156,7 +159,7 @@ impl Filter {
             News::Expected | News::Surprise(_) => {}
             News::Returned => std::mem::swap(&mut self.points, &mut self.former),
             News::Changed => {
-                let kept = self.since_change(probed.filter(|_| self.surprised.is_none()));
+                let kept = self.since_change(&new, probed.filter(|_| self.surprised.is_none()));
                 self.former = std::mem::replace(&mut self.points, kept);
             }
         }
@@ -195,7 +198,8 @@ impl Filter {
     /// Takes note of what a measurement tells of others: what changes without growth of one's own, they may have changed, and if it became
     /// less, the path carries with them what it carried before.
     fn hear_of_others(&mut self, news: News, new: &Point, probed: Option<f64>) {
-        let unprovoked = probed.is_none() && new.workers <= GROWTH * self.last;
+        // Where the path is not full, others are not why.
+        let unprovoked = probed.is_none() && new.workers <= GROWTH * self.last && !new.open;
         let changed = news == News::Changed && unprovoked;
         let Company { told, capacity } = self.company;
         let told = if changed { 1.0 } else { ALONE * told };
@@ -241,13 +245,15 @@ impl Filter {
         (new.rate - mean).abs() < (FAMILIAR * deviation).clamp(FAMILIAR_BOUNDS.0, FAMILIAR_BOUNDS.1)
     }
 
-    /// What still holds after a change: what a worker moves alone, and the first surprise, or where the probe began what was measured there.
-    fn since_change(&self, probed: Option<f64>) -> Vec<Point> {
+    /// What still holds after a change: what a worker moves alone, or the capacity where it is not what has changed; and the first surprise, or where
+    /// the probe began what was measured there.
+    fn since_change(&self, new: &Point, probed: Option<f64>) -> Vec<Point> {
         let holds = |point: &&Point| match probed {
             Some(workers) => point.age <= RECENT && (point.workers - workers).abs() < 1.0,
             None => point.age <= 1,
         };
-        self.alone().into_iter().chain(self.points.iter().filter(holds).cloned()).collect()
+        let known = if new.open && self.surprised == Some(Side::Less) { self.when_full(new) } else { self.alone() };
+        known.into_iter().chain(self.points.iter().filter(holds).cloned()).collect()
     }
 
     /// Logarithm of the bytes per second that the stage carries, if so many worked that they filled it, and neither noise nor want of
@@ -262,6 +268,13 @@ impl Filter {
         let fit = self.fit.as_ref()?;
         let workers = (fit.saturation() / 2.0).min(1.0);
         Some(Point::new(workers, workers * fit.worker_rate(), Bound::Exact).weighing(HEARSAY).derived())
+    }
+
+    /// What is believed of so many workers that they fill the stage, as a part of a measurement, where each moves as much as now.
+    fn when_full(&self, new: &Point) -> Option<Point> {
+        let fit = self.fit.as_ref().filter(|fit| self.most() >= FILLED * fit.full())?;
+        let workers = SURELY * new.workers * fit.capacity() / new.rate.exp();
+        Some(Point::new(workers, fit.capacity(), Bound::Exact).weighing(HEARSAY).believed())
     }
 
     /// Makes room for the next measurement.

@@ -28,6 +28,11 @@ const COMPANY: f64 = 8.0;
 const KNOWN: f64 = 20.0;
 const KNOWN_ERROR: f64 = 0.15;
 
+/// How much less likely, in logarithms, a stage is that was full by a hypothesis whenever it was measured, and was not as no queue told; up to
+/// which load it may have had none, and from which on it would have had one.
+const OPEN: f64 = 4.0;
+const ROOMY: (f64, f64) = (0.85, 1.05);
+
 /// Fewest workers that count as having worked.
 const LEAST_WORKERS: f64 = 0.05;
 
@@ -75,6 +80,8 @@ pub(super) struct Point {
     weight: f64,
     /// Whether it was derived from what others told, and so many have not run.
     pub(super) derived: bool,
+    /// Whether no queue told that they did not fill the stage.
+    pub(super) open: bool,
     /// What each hypothesis says of so many workers.
     bends: Vec<f64>,
 }
@@ -84,7 +91,7 @@ impl Point {
     pub(super) fn new(workers: f64, rate: f64, bound: Bound) -> Self {
         let workers = workers.max(LEAST_WORKERS);
         let bends = curves().iter().map(|curve| curve.bend(workers)).collect();
-        Self { workers, bound, age: 0, rate: rate.ln(), doubt: 0.0, weight: 1.0, derived: false, bends }
+        Self { workers, bound, age: 0, rate: rate.ln(), doubt: 0.0, weight: 1.0, derived: false, open: false, bends }
     }
 
     /// The same, counting as a part of a measurement.
@@ -98,6 +105,16 @@ impl Point {
         Self { derived: true, bends, ..self }
     }
 
+    /// The same, and whether they did not fill the stage.
+    pub(super) fn opened(self, open: bool) -> Self {
+        Self { open, ..self }
+    }
+
+    /// The same, believed of so many that have not run.
+    pub(super) fn believed(self) -> Self {
+        Self { derived: true, ..self }
+    }
+
     /// The same, of a rate that is higher by so much and may be off by as much to either side, in logarithms.
     pub(super) fn corrected(self, higher: f64, doubt: f64) -> Self {
         Self { rate: self.rate + higher, doubt, ..self }
@@ -107,7 +124,7 @@ impl Point {
     pub(super) fn scaled(&self, part: f64, bound: Bound) -> Self {
         let scaled = Self::new(part * self.workers, 1.0, bound);
         let scaled = if self.derived { scaled.derived() } else { scaled };
-        Self { age: self.age, rate: self.rate, doubt: self.doubt, weight: self.weight, ..scaled }
+        Self { age: self.age, rate: self.rate, doubt: self.doubt, weight: self.weight, open: self.open, ..scaled }
     }
 
     fn weighed(&self, noise: f64) -> Weight {
@@ -158,7 +175,7 @@ impl Fit {
                 let error = point.residual(index, scale) / weight.size;
                 weight.count * likelihood(error)
             };
-            let prior = curve.prior + company.among(curve, scale);
+            let prior = curve.prior + company.among(curve, scale) - OPEN * overfull(points, &weights, curve);
             belief.push(prior + points.iter().zip(&weights).map(likely).sum::<f64>());
             scales.push(scale);
         }
@@ -209,6 +226,14 @@ impl Fit {
     pub(super) fn mean(&self, value: impl Fn(usize) -> f64) -> f64 {
         self.belief.iter().enumerate().map(|(index, belief)| belief * value(index)).sum()
     }
+}
+
+/// The part of what was measured, 0 to 1, in which so many workers did not fill the stage, and would have by a hypothesis.
+fn overfull(points: &[Point], weights: &[Weight], curve: &Curve) -> f64 {
+    let ran = || points.iter().zip(weights).filter(|(point, _)| !point.derived);
+    let full = |point: &Point| ((curve.load(point.workers) - ROOMY.0) / (ROOMY.1 - ROOMY.0)).clamp(0.0, 1.0);
+    let over: f64 = ran().filter(|(point, _)| point.open).map(|(point, weight)| weight.count * full(point)).sum();
+    over / ran().map(|(_, weight)| weight.count).sum::<f64>().max(f64::MIN_POSITIVE)
 }
 
 /// The relative error of a measurement before any was made.

@@ -55,8 +55,15 @@ const SLOW: f64 = 0.45;
 const QUEUED: f64 = 1.2;
 const JITTER: Duration = Duration::from_millis(2);
 
+/// How many times the shortest round trip time, if that is so long at least, is no sign of a queue.
+const IDLE_QUEUE: f64 = 1.08;
+const TELLING_TRIP: Duration = Duration::from_millis(4);
+
 /// The fewest streams that tell whether all carry equally much, and up to which spread they do: those that share a queue differ by far more.
 const EVEN: (u16, f64) = (3, 0.015);
+
+/// The spread from which on streams share something.
+const UNEVEN: f64 = 0.05;
 
 /// Intervals in a row in which storage has to limit before it gets workers of its own.
 const STRAINED: u32 = 2;
@@ -81,8 +88,9 @@ pub struct Model {
     /// The utility of the last intervals.
     lately: f64,
     last: PerStage<u16>,
-    /// Whether the last interval lost anything: what arrives next may fill its gaps.
+    /// Whether the last interval lost anything: what arrives next may fill its gaps; and whether it or the one before it did.
     gaps: bool,
+    loses: bool,
     /// The shortest round trip time, by which the control loop goes.
     trip: Option<Duration>,
     /// Whether a session has begun.
@@ -103,6 +111,7 @@ impl Model {
             lately: 0.0,
             last: PerStage::all(1),
             gaps: false,
+            loses: false,
             trip: setup.rtt,
             begun: false,
         }
@@ -130,8 +139,8 @@ impl Model {
         let queued = self.is_queued(observation);
         let trip = observation.rtt.unwrap_or_default();
         let lack = unfound(observation, self.waited(observation));
-        let even = is_even(observation);
-        let sent = Sent { streams: ran, rate, loss, delivered, pacing, time, queued, even, trip, lack };
+        let (even, uneven) = (is_even(observation), is_uneven(observation));
+        let sent = Sent { streams: ran, rate, loss, delivered, pacing, time, queued, even, uneven, trip, lack };
         let found = self.pacing.observe(&sent);
         match found {
             Found::Usual | Found::OwnRate | Found::Full => {}
@@ -178,13 +187,24 @@ impl Model {
     fn received(&mut self, observation: &Observation) -> Option<f64> {
         let lost = |loss: Option<f64>| loss.is_some_and(|loss| loss > 0.0);
         let before = std::mem::replace(&mut self.gaps, lost(observation.loss));
-        observation.received.filter(|_| before || self.gaps || lost(observation.loss_before))
+        self.loses = before || self.gaps;
+        observation.received.filter(|_| self.loses || lost(observation.loss_before))
     }
 
     /// Whether the round trip time is so much longer than it was at least that a queue is why.
     fn is_queued(&self, observation: &Observation) -> bool {
         let (least, now) = (self.trip.unwrap_or_default(), observation.rtt.unwrap_or_default());
         now > least.mul_f64(QUEUED) + JITTER
+    }
+
+    /// Whether streams that would fill a queue if nothing else held them back have none before them: they do not fill the path. Where nothing is
+    /// lost, or storage or processors limit, something else may be why.
+    fn is_open(&self, observation: &Observation) -> bool {
+        let (least, now) = (self.trip.unwrap_or_default(), observation.rtt.unwrap_or_default());
+        let idle = least >= TELLING_TRIP && now <= least.mul_f64(IDLE_QUEUE) && !now.is_zero();
+        let lost = self.loses && observation.loss.is_some_and(|loss| loss <= LOSSY);
+        let free = observation.fills_queues && !self.pacing.holds_back() && !observation.cpu_bound;
+        idle && lost && free && limiting(observation).is_none()
     }
 
     /// What an interval says of the streams, where pacing has found this.
@@ -206,6 +226,7 @@ impl Model {
             lack: if found == Found::Full { 0.0 } else { unfound(observation, self.waited(observation)) },
             time: pace::weight(observation.interval),
             queued: self.is_queued(observation),
+            open: self.is_open(observation),
             // Pacing makes them equal, whatever they would carry without, and so does storage that limits them all: then there is no queue.
             even: is_even(observation) && observation.applied.pacing.is_none() && self.is_queued(observation),
             cpu_bound: observation.cpu_bound,
@@ -275,6 +296,11 @@ fn is_ending(observation: &Observation) -> bool {
 fn is_even(observation: &Observation) -> bool {
     let told = observation.applied.concurrency.network >= EVEN.0;
     told && observation.spread.is_some_and(|spread| spread < EVEN.1)
+}
+
+/// Whether several streams plainly carried more or less than one another.
+fn is_uneven(observation: &Observation) -> bool {
+    observation.applied.concurrency.network >= EVEN.0 && observation.spread.is_some_and(|spread| spread > UNEVEN)
 }
 
 /// Bytes per second that got through, or else that arrived and no more than the streams were sent: what was lost before may fill a gap only now.

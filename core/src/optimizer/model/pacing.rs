@@ -255,6 +255,11 @@ impl Pacing {
         self.lowered = if lossy { self.lowered + u32::from(lower) } else { 0 };
     }
 
+    /// Whether their pacing may be what held streams back in the last interval.
+    pub(super) fn holds_back(&self) -> bool {
+        self.last.pacing.is_some_and(|rate| self.is_held_back(rate as f64))
+    }
+
     fn is_held_back(&self, rate: f64) -> bool {
         self.last.each() >= CARRIED * rate
     }

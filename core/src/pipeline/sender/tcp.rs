@@ -54,6 +54,7 @@ impl TcpCounters {
             rtt_us: sum(|tcp| tcp.rtt_us) / timed.max(1),
             delivery_rate: sum(|tcp| tcp.delivery_rate),
             received: each.iter().map(|tcp| tcp.received).sum(),
+            fills_queues: each.iter().filter_map(|tcp| tcp.fills_queues).reduce(|all, one| all && one),
         };
         (!each.is_empty()).then(|| (all, open.into_iter().map(|(number, tcp)| (number, tcp.delivered)).collect()))
     }
@@ -75,13 +76,13 @@ mod tests {
             let delivered = sent - retransmitted;
             let (segments_out, bytes_sent) = (sent, 1000 * sent);
             let told = TcpSnapshot { segments_out, retransmitted, bytes_sent, delivered, ..TcpSnapshot::default() };
-            Some(TcpSnapshot { rtt, delivery_rate: 7, ..told })
+            Some(TcpSnapshot { rtt, delivery_rate: 7, fills_queues: rtt_us < 9000, ..told })
         })
     }
 
     /// Of fifty segments of 1000 bytes, a tenth of which had to be sent again.
     fn all(rtt_us: u64, delivery_rate: u64) -> TcpMeters {
-        TcpMeters { segments: 50, retransmitted: 5, rtt_us, delivery_rate, received: Some(45_000) }
+        TcpMeters { segments: 50, retransmitted: 5, rtt_us, delivery_rate, received: Some(45_000), fills_queues: Some(true) }
     }
 
     fn sums(counters: &TcpCounters) -> TcpMeters {
@@ -105,6 +106,9 @@ mod tests {
         assert_eq!(sums(&counters), all(4000, 14));
         counters.ended(1);
         assert_eq!(sums(&counters), all(6000, 7));
+        // One of another congestion control.
+        counters.opened(3, Some(stream(&Arc::default(), 9000)));
+        assert_eq!(sums(&counters).fills_queues, Some(false));
         // A stream of the same number counts besides.
         counters.opened(1, Some(stream(&one, 2000)));
         assert_eq!(sums(&counters).segments, 70);

@@ -96,6 +96,9 @@ pub struct TcpMeters {
     /// Bytes that the peer's kernel has got, also beyond gaps; `None` if the system does not tell.
     #[n(4)]
     pub received: Option<u64>,
+    /// Whether the congestion control of all open streams sends ever more until a queue overflows, if the system tells.
+    #[n(5)]
+    pub fills_queues: Option<bool>,
 }
 
 /// What the rate of [`Tune::limit_rate`] does to streams. What it did is cumulative, and counts only while this rate is lower than that of

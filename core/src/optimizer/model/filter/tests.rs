@@ -159,3 +159,35 @@ fn a_stage_that_waited_surprises_nobody_by_moving_less() {
     assert_eq!(filter.observe(waited(20.0), None), News::Expected);
     assert_eq!(filter.observe(waited(200.0), None), News::Surprise(Side::More));
 }
+
+#[test]
+fn where_no_queue_tells_that_a_path_is_full_it_is_the_streams_that_carry_less() {
+    let changed = |open: bool| {
+        let mut filter = taught(&[(4.0, 100.0), (2.0, 100.0), (2.0, 100.0), (2.0, 100.0), (2.0, 100.0), (2.0, 100.0)]);
+        for news in [News::Surprise(Side::Less), News::Changed] {
+            let less = Point::new(2.0, 40.0, Bound::Exact).opened(open);
+            assert_eq!(filter.observe(less, None), news);
+        }
+        let fit = filter.fit().unwrap();
+        (fit.capacity(), fit.worker_rate(), filter.company.told)
+    };
+    let (capacity, each, others) = changed(true);
+    assert!((85.0..115.0).contains(&capacity) && (18.0..23.0).contains(&each) && others < 0.1, "{capacity} {each} {others}");
+    let (capacity, each, others) = changed(false);
+    assert!(capacity < 50.0 && each > 30.0 && others > 0.9, "{capacity} {each} {others}");
+}
+
+#[test]
+fn a_path_without_a_queue_is_not_full_unless_more_streams_carry_no_more() {
+    let believed = |open: bool, rates: &[(f64, f64)]| {
+        let mut filter = Filter::default();
+        for &(workers, rate) in rates {
+            filter.observe(Point::new(workers, rate, Bound::Exact).opened(open), None);
+        }
+        filter.fit().unwrap().load(rates[0].0)
+    };
+    let alike = [(4.0, 40.0), (4.0, 41.0), (4.0, 40.0)];
+    assert!(believed(true, &alike) < 0.9 && believed(true, &alike) <= believed(false, &alike));
+    let full = [(4.0, 40.0), (8.0, 40.0), (4.0, 41.0), (6.0, 40.0)];
+    assert!(believed(true, &full) > 0.9, "{}", believed(true, &full));
+}

@@ -23,8 +23,9 @@ pub(in super::super) struct Sent {
     pub(in super::super) time: f64,
     /// Whether the round trip time is that of a queue.
     pub(in super::super) queued: bool,
-    /// Whether several streams carried equally much.
+    /// Whether several streams carried equally much, or plainly did not.
     pub(in super::super) even: bool,
+    pub(in super::super) uneven: bool,
     /// The round trip time; 0 where the system does not tell.
     pub(in super::super) trip: Duration,
     /// The part of the interval that new streams may have spent below their rate, 0 to 1.

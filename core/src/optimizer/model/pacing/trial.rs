@@ -42,8 +42,8 @@ impl Pacing {
         let less = self.last.loss.is_some_and(|loss| loss < LEFT * lost);
         let right = less && self.last.each() >= KEPT * rate;
         let early = more > REPEATED && self.is_early();
-        // Also what fills a queue is more than gets through.
-        let fast = self.last.lost() > LOSSY || less && self.last.queued;
+        // Also what fills a queue is more than gets through; but those that share one may still be making up for what they have lost.
+        let fast = self.last.lost() > LOSSY || less && self.last.queued && !self.last.uneven;
         let slower = if right { self.last.lost() > OTHER } else { fast && self.last.at_end() < SLOWER * rate };
         let right = right.then_some(rate).or(before);
         if right.is_none() && !slower && (self.fades() || early) {
