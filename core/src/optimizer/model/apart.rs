@@ -161,7 +161,7 @@ fn seen(observation: &Observation) -> PerStage<Seen> {
         lack: 0.0,
         time: pace::weight(observation.interval),
         queued: false,
-        open: false,
+        fills: None,
         even: false,
         cpu_bound: observation.cpu_bound,
         paced: Paced::No,

@@ -199,7 +199,7 @@ impl Filter {
     /// less, the path carries with them what it carried before.
     fn hear_of_others(&mut self, news: News, new: &Point, probed: Option<f64>) {
         // Where the path is not full, others are not why.
-        let unprovoked = probed.is_none() && new.workers <= GROWTH * self.last && !new.open;
+        let unprovoked = probed.is_none() && new.workers <= GROWTH * self.last && new.fills != Some(false);
         let changed = news == News::Changed && unprovoked;
         let Company { told, capacity } = self.company;
         let told = if changed { 1.0 } else { ALONE * told };
@@ -252,7 +252,8 @@ impl Filter {
             Some(workers) => point.age <= RECENT && (point.workers - workers).abs() < 1.0,
             None => point.age <= 1,
         };
-        let known = if new.open && self.surprised == Some(Side::Less) { self.when_full(new) } else { self.alone() };
+        let known =
+            if new.fills == Some(false) && self.surprised == Some(Side::Less) { self.when_full(new) } else { self.alone() };
         known.into_iter().chain(self.points.iter().filter(holds).cloned()).collect()
     }
 

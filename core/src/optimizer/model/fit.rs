@@ -28,9 +28,9 @@ const COMPANY: f64 = 8.0;
 const KNOWN: f64 = 20.0;
 const KNOWN_ERROR: f64 = 0.15;
 
-/// How much less likely, in logarithms, a stage is that was full by a hypothesis whenever it was measured, and was not as no queue told; up to
-/// which load it may have had none, and from which on it would have had one.
-const OPEN: f64 = 4.0;
+/// How much less likely, in logarithms, a stage is that was full by a hypothesis whenever it was measured, and was not as no queue told, or the
+/// other way round; up to which load it may have had none, and from which on it would have had one.
+const QUEUES: f64 = 4.0;
 const ROOMY: (f64, f64) = (0.85, 1.05);
 
 /// Fewest workers that count as having worked.
@@ -80,8 +80,8 @@ pub(super) struct Point {
     weight: f64,
     /// Whether it was derived from what others told, and so many have not run.
     pub(super) derived: bool,
-    /// Whether no queue told that they did not fill the stage.
-    pub(super) open: bool,
+    /// Whether they filled the stage, where a queue told.
+    pub(super) fills: Option<bool>,
     /// What each hypothesis says of so many workers.
     bends: Vec<f64>,
 }
@@ -91,7 +91,7 @@ impl Point {
     pub(super) fn new(workers: f64, rate: f64, bound: Bound) -> Self {
         let workers = workers.max(LEAST_WORKERS);
         let bends = curves().iter().map(|curve| curve.bend(workers)).collect();
-        Self { workers, bound, age: 0, rate: rate.ln(), doubt: 0.0, weight: 1.0, derived: false, open: false, bends }
+        Self { workers, bound, age: 0, rate: rate.ln(), doubt: 0.0, weight: 1.0, derived: false, fills: None, bends }
     }
 
     /// The same, counting as a part of a measurement.
@@ -105,9 +105,9 @@ impl Point {
         Self { derived: true, bends, ..self }
     }
 
-    /// The same, and whether they did not fill the stage.
-    pub(super) fn opened(self, open: bool) -> Self {
-        Self { open, ..self }
+    /// The same, and whether they filled the stage, if that is known.
+    pub(super) fn filling(self, fills: Option<bool>) -> Self {
+        Self { fills, ..self }
     }
 
     /// The same, believed of so many that have not run.
@@ -124,7 +124,7 @@ impl Point {
     pub(super) fn scaled(&self, part: f64, bound: Bound) -> Self {
         let scaled = Self::new(part * self.workers, 1.0, bound);
         let scaled = if self.derived { scaled.derived() } else { scaled };
-        Self { age: self.age, rate: self.rate, doubt: self.doubt, weight: self.weight, open: self.open, ..scaled }
+        Self { age: self.age, rate: self.rate, doubt: self.doubt, weight: self.weight, fills: self.fills, ..scaled }
     }
 
     fn weighed(&self, noise: f64) -> Weight {
@@ -175,7 +175,7 @@ impl Fit {
                 let error = point.residual(index, scale) / weight.size;
                 weight.count * likelihood(error)
             };
-            let prior = curve.prior + company.among(curve, scale) - OPEN * overfull(points, &weights, curve);
+            let prior = curve.prior + company.among(curve, scale) - QUEUES * misjudged(points, &weights, curve);
             belief.push(prior + points.iter().zip(&weights).map(likely).sum::<f64>());
             scales.push(scale);
         }
@@ -228,12 +228,15 @@ impl Fit {
     }
 }
 
-/// The part of what was measured, 0 to 1, in which so many workers did not fill the stage, and would have by a hypothesis.
-fn overfull(points: &[Point], weights: &[Weight], curve: &Curve) -> f64 {
+/// The part of what was measured, 0 to 1, in which so many workers did not fill the stage and would have by a hypothesis, or the other way round.
+fn misjudged(points: &[Point], weights: &[Weight], curve: &Curve) -> f64 {
     let ran = || points.iter().zip(weights).filter(|(point, _)| !point.derived);
-    let full = |point: &Point| ((curve.load(point.workers) - ROOMY.0) / (ROOMY.1 - ROOMY.0)).clamp(0.0, 1.0);
-    let over: f64 = ran().filter(|(point, _)| point.open).map(|(point, weight)| weight.count * full(point)).sum();
-    over / ran().map(|(_, weight)| weight.count).sum::<f64>().max(f64::MIN_POSITIVE)
+    let wrong = |point: &Point| {
+        let full = ((curve.load(point.workers) - ROOMY.0) / (ROOMY.1 - ROOMY.0)).clamp(0.0, 1.0);
+        point.fills.map_or(0.0, |fills| if fills { 1.0 - full } else { full })
+    };
+    let sum: f64 = ran().map(|(point, weight)| weight.count * wrong(point)).sum();
+    sum / ran().map(|(_, weight)| weight.count).sum::<f64>().max(f64::MIN_POSITIVE)
 }
 
 /// The relative error of a measurement before any was made.

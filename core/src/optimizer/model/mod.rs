@@ -8,6 +8,7 @@
 //! - A first surprise is measured again, a second is a change; a state of the path that returns is known again (`filter`).
 //! - While all is quiet, a probe looks upwards now and then: capacity that grows in silence shows itself to nobody below it (`probe`).
 //! - Streams that carry equally much each have a rate of their own, whatever they lose; those that share a full path differ (`stage`).
+//! - Streams that send ever more until a queue overflows do not fill a path without a queue, and fill one whose queue they share (`fit`).
 //! - Streams that lose much are sent only as fast as they get through (`pacing`).
 //! - Streams that would only take from others' share are not worth having (`curve`).
 //! - Streams also read and write, unless storage limits; then each stage has its own filter and its own workers (`apart`).
@@ -197,14 +198,19 @@ impl Model {
         now > least.mul_f64(QUEUED) + JITTER
     }
 
-    /// Whether streams that would fill a queue if nothing else held them back have none before them: they do not fill the path. Where nothing is
-    /// lost, or storage or processors limit, something else may be why.
-    fn is_open(&self, observation: &Observation) -> bool {
+    /// Whether streams that would fill a queue if nothing else held them back fill the path: not if they have none before them, unless nothing
+    /// is lost, when something else may be why; and if they share one, as those do that differ.
+    fn fills(&self, observation: &Observation) -> Option<bool> {
         let (least, now) = (self.trip.unwrap_or_default(), observation.rtt.unwrap_or_default());
         let idle = least >= TELLING_TRIP && now <= least.mul_f64(IDLE_QUEUE) && !now.is_zero();
         let lost = self.loses && observation.loss.is_some_and(|loss| loss <= LOSSY);
-        let free = observation.fills_queues && !self.pacing.holds_back() && !observation.cpu_bound;
-        idle && lost && free && limiting(observation).is_none()
+        let held_back = !observation.fills_queues || self.pacing.holds_back() || observation.cpu_bound;
+        match limiting(observation) {
+            None if held_back => None,
+            None if idle && lost => Some(false),
+            None if self.is_queued(observation) && is_uneven(observation) => Some(true),
+            _ => None,
+        }
     }
 
     /// What an interval says of the streams, where pacing has found this.
@@ -226,7 +232,7 @@ impl Model {
             lack: if found == Found::Full { 0.0 } else { unfound(observation, self.waited(observation)) },
             time: pace::weight(observation.interval),
             queued: self.is_queued(observation),
-            open: self.is_open(observation),
+            fills: self.fills(observation),
             // Pacing makes them equal, whatever they would carry without, and so does storage that limits them all: then there is no queue.
             even: is_even(observation) && observation.applied.pacing.is_none() && self.is_queued(observation),
             cpu_bound: observation.cpu_bound,

@@ -50,8 +50,8 @@ pub(super) struct Seen {
     pub(super) time: f64,
     /// Whether the round trip time is that of a queue.
     pub(super) queued: bool,
-    /// Whether they do not fill the path, as no queue tells.
-    pub(super) open: bool,
+    /// Whether they fill the path, where a queue tells that which they share, or that there is none.
+    pub(super) fills: Option<bool>,
     /// Whether several workers moved equally much, as far as that can be.
     pub(super) even: bool,
     /// Whether the processors of this host were what limited.
@@ -80,7 +80,7 @@ impl Seen {
             lack: 0.0,
             time: 1.0,
             queued: false,
-            open: false,
+            fills: None,
             even: false,
             cpu_bound: false,
             paced: Paced::No,
@@ -97,7 +97,7 @@ impl Seen {
         let lacked = -0.5 * (-new * self.lack).ln_1p();
         let late = if lost > MUCH && !self.exact { (lost - self.loss.unwrap_or(0.0)).clamp(0.0, MOST_LATE) } else { 0.0 };
         let bound = if grows { Bound::AtLeast } else { self.bound };
-        Point::new(self.working, self.rate, bound).opened(self.open).corrected(lacked - late, lacked + late)
+        Point::new(self.working, self.rate, bound).filling(self.fills).corrected(lacked - late, lacked + late)
     }
 
     /// Whether there is no room for so many: paced workers lose some, or a look has found none.

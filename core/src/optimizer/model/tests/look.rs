@@ -155,26 +155,29 @@ fn a_queue_is_known_by_a_longer_round_trip_time() {
 }
 
 #[test]
-fn streams_that_fill_queues_and_have_none_do_not_fill_the_path() {
-    let trip = Duration::from_millis(80);
-    let open = |change: fn(&mut Observation)| {
-        let mut model = Model::new(&Setup { rtt: Some(trip), ..Setup::of_a_test() });
+fn streams_that_fill_queues_fill_the_path_if_they_share_one_and_do_not_if_they_have_none() {
+    let fills = |change: fn(&mut Observation)| {
+        let mut model = Model::new(&Setup { rtt: Some(Duration::from_millis(80)), ..Setup::of_a_test() });
         let mut observation = Observation::of_a_test(Decision::uniform(4, String::new()), 5e6, 64);
-        (observation.rtt, observation.loss, observation.fills_queues) = (Some(trip), Some(0.001), true);
+        (observation.rtt, observation.loss) = (Some(Duration::from_millis(80)), Some(0.001));
+        (observation.fills_queues, observation.spread) = (true, Some(0.2));
         change(&mut observation);
         let received = model.received(&observation);
         let (rate, pacing) = (carried(&observation, received), observation.applied.pacing);
         model.pacing.observe(&Sent { streams: 4, rate, pacing, ..Sent::default() });
-        model.seen(Found::Usual, &observation).open
+        model.seen(Found::Usual, &observation).fills
     };
-    assert!(open(|_| {}) && open(|seen| seen.applied.pacing = Some(2_000_000)));
-    let others: [fn(&mut Observation); 6] = [
-        |seen| seen.rtt = Some(Duration::from_millis(95)),
+    let queue = |seen: &mut Observation| seen.rtt = Some(Duration::from_millis(110));
+    assert_eq!([fills(|_| {}), fills(|seen| seen.applied.pacing = Some(2_000_000))], [Some(false); 2]);
+    assert_eq!(fills(queue), Some(true));
+    let others: [fn(&mut Observation); 7] = [
+        |seen| seen.rtt = Some(Duration::from_millis(90)),
+        |seen| (seen.rtt, seen.spread) = (Some(Duration::from_millis(110)), Some(0.02)),
         |seen| seen.fills_queues = false,
         |seen| seen.loss = Some(0.0),
         |seen| seen.loss = Some(0.03),
         |seen| seen.cpu_bound = true,
         |seen| seen.applied.pacing = Some(1_250_000),
     ];
-    assert_eq!(others.map(open), [false; 6]);
+    assert_eq!(others.map(fills), [None; 7]);
 }
