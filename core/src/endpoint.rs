@@ -216,9 +216,10 @@ impl Endpoint {
 fn without_password(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
     let authority = &rest[..rest.find('/').unwrap_or(rest.len())];
-    // At a slash of the password the authority seems to end, and what is there of it then names no port.
-    let is_cut = !authority.contains('@') && split_host(authority).is_none();
-    let searched = if is_cut { rest } else { authority };
+    let (user, place) = authority.rsplit_once('@').unwrap_or(("", authority));
+    // At a slash of the password the authority seems to end: what is there of it then names no port, or has an `@` of the password.
+    let may_go_on = user.contains(':') || split_host(place).is_none();
+    let searched = if may_go_on { rest } else { authority };
     match searched.rfind('@').and_then(|at| Some((rest[..at].split_once(':')?.0, &rest[at..]))) {
         Some((user, place)) => format!("{scheme}://{user}:...{place}"),
         None => text.to_owned(),

@@ -55,12 +55,14 @@ fn an_error_shows_no_password() {
         "what://me:hunter2@h/a",
         "https://me:hun/ter2@h/a",
         "edt://me:hun/ter2:hunter2@h/a",
+        "webdavs://me@x.org:hun/ter2@h/a",
+        "https://me:h@un/ter2@h/a",
         "https://me@h:0/a?sig=hunter2",
     ] {
         let error = Endpoint::from(url).resolve().unwrap_err().explain();
         assert!(!error.contains("ter2") && error.contains("me"), "{error}");
     }
-    for url in ["https://h:81/a@b", "https://[::1]:81/a:b@c", "edt://h/a:b@c"] {
+    for url in ["https://h:81/a@b", "https://[::1]:81/a:b@c", "edt://h/a:b@c", "ftp://me@h/a:b@c"] {
         assert_eq!(Endpoint::from(url).to_string(), url);
     }
 }
