@@ -290,7 +290,7 @@ impl Caller {
                 for _ in 0..missing {
                     dialing.fetch_add(1, Ordering::AcqRel);
                     let dial = || {
-                        if let Err(error) = self.dial() {
+                        if let Err(error) = guarded(self.half().stop(), || self.dial()) {
                             self.stream_failed(&error, &failures);
                         }
                         dialing.fetch_sub(1, Ordering::AcqRel);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::choose::Price;
 use super::fit::Bound;
-use super::seen::{Paced, Seen};
+use super::seen::{Counted, Paced, Seen};
 use super::stage::{Next, Stage};
 use super::unfound;
 use crate::optimizer::{Observation, PerStage, Policy, pace, utility};
@@ -154,7 +154,7 @@ fn seen(observation: &Observation) -> PerStage<Seen> {
         ran: workers,
         working: if busy > 0.0 { workers * busy } else { workers },
         rate: if rate.is_finite() && rate > 0.0 { rate } else { arrived },
-        exact: false,
+        counted: Counted::InOrder,
         loss: None,
         loss_before: None,
         bound: if waits { Bound::AtLeast } else { Bound::Exact },

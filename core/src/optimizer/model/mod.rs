@@ -42,7 +42,7 @@ use apart::{Apart, limiting};
 use choose::Price;
 use fit::Bound;
 use pacing::{Found, Pacing, Sent};
-use seen::{Paced, Seen};
+use seen::{Counted, Paced, Seen};
 pub(super) use stage::LOSSY;
 use stage::Stage;
 
@@ -148,7 +148,8 @@ impl Model {
             Found::Calm => self.network.lose_no_more(),
             Found::Room | Found::Missed | Found::Nothing => return self.stay(found, observation),
         }
-        let seen = Seen { rate, exact: received.is_some(), ..self.seen(found, observation) };
+        let counted = if received.is_some() { Counted::BeyondGaps } else { Counted::InOrder };
+        let seen = Seen { rate, counted, ..self.seen(found, observation) };
         self.network.observe(&seen);
         if self.network.has_changed() {
             self.trip = observation.rtt.or(self.trip);
@@ -222,7 +223,7 @@ impl Model {
             ran: workers,
             working: workers,
             rate: carried(observation, None),
-            exact: false,
+            counted: Counted::InOrder,
             // Streams that were sent too fast lost it, however many they are, and some of it still after they were paced.
             loss: loss.filter(|_| !matches!(found, Found::OwnRate | Found::Calm)),
             loss_before: observation.loss_before,

@@ -68,6 +68,8 @@ pub(super) struct Pacing {
     guessed: bool,
     /// What was before fewer streams are sent faster, until it is known what these carry.
     slower: Option<Slower>,
+    /// Whether streams that are tried at a pacing had told by how equal they are that each has a rate of its own.
+    equal: bool,
     /// Whether it is still to be seen if a single stream is worth more without its rate, which was right at once.
     alone: bool,
     /// Seconds until a trial, and after the next one in vain.
@@ -94,6 +96,7 @@ impl Default for Pacing {
             rates: Rates::default(),
             guessed: false,
             slower: None,
+            equal: false,
             alone: false,
             wait: 0.0,
             again: AGAIN.0,
@@ -314,7 +317,7 @@ impl Pacing {
             return Some("seeing whether it is worth more if it is not paced");
         }
         match self.state {
-            State::Free if self.wait <= 0.0 && self.loses() => Some(self.begin()),
+            State::Free if self.wait <= 0.0 && (self.loses() || self.is_equal()) => Some(self.begin()),
             // All share less than that, or something else than their rate is why they lose.
             State::Paced { rate } if next >= self.last.streams && self.is_steady() && self.loses() && self.is_wrong(rate) => {
                 Some(self.begin())
@@ -370,6 +373,11 @@ impl Pacing {
     /// rate of their own.
     fn is_far_above(&self, before: Slower, rate: f64) -> bool {
         self.last.each() > (before.rate * rate).sqrt() && self.last.lost() <= LOSSY
+    }
+
+    /// Whether each overflows a queue of its own: streams that share a full path differ.
+    fn is_equal(&self) -> bool {
+        self.last.even && self.last.queued && self.last.lost() > LOSSY && self.last.pacing.is_none()
     }
 
     /// Whether so much is lost that a trial may be worth it. New streams lose much anyway.

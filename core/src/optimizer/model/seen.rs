@@ -27,6 +27,15 @@ impl Paced {
     }
 }
 
+/// Which bytes count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Counted {
+    /// Those that arrived in their order, some of which may be late.
+    InOrder,
+    /// All that got through, also beyond gaps.
+    BeyondGaps,
+}
+
 /// What was seen of a stage in one interval.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen {
@@ -36,8 +45,8 @@ pub(super) struct Seen {
     pub(super) working: f64,
     /// Bytes per second; positive.
     pub(super) rate: f64,
-    /// Whether that is what got through also beyond gaps, so that nothing of it is late.
-    pub(super) exact: bool,
+    /// How that was counted.
+    pub(super) counted: Counted,
     /// Lost share of what was sent, where the system tells.
     pub(super) loss: Option<f64>,
     /// The same of the time before the interval in which new workers found their rate.
@@ -73,7 +82,7 @@ impl Seen {
             ran,
             working,
             rate,
-            exact: false,
+            counted: Counted::InOrder,
             loss: None,
             loss_before: None,
             bound,
@@ -95,7 +104,11 @@ impl Seen {
     pub(super) fn measured(&self, before: u16, lost: f64, grows: bool) -> Point {
         let new = (1.0 - f64::from(before) / self.ran.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
         let lacked = -0.5 * (-new * self.lack).ln_1p();
-        let late = if lost > MUCH && !self.exact { (lost - self.loss.unwrap_or(0.0)).clamp(0.0, MOST_LATE) } else { 0.0 };
+        let late = if lost > MUCH && self.counted == Counted::InOrder {
+            (lost - self.loss.unwrap_or(0.0)).clamp(0.0, MOST_LATE)
+        } else {
+            0.0
+        };
         let bound = if grows { Bound::AtLeast } else { self.bound };
         Point::new(self.working, self.rate, bound).filling(self.fills).corrected(lacked - late, lacked + late)
     }

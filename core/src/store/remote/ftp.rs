@@ -134,7 +134,9 @@ impl Ftp {
         let mut entries = self.entries(path, &lines, facts::of_list_line)?;
         if !self.pool.server()?.has("MDTM") {
             // Nor is a time told of a single file: listed with one, each would look as if it had changed since.
-            entries.iter_mut().for_each(|entry| entry.modified_ns = None);
+            for entry in &mut entries {
+                entry.modified_ns = None;
+            }
             return Ok(entries);
         }
         let dated = in_parallel(entries, |mut entry| {

@@ -12,6 +12,9 @@ const REPEATED: u8 = 2;
 /// The same before its first interval: so many more may pass, if they are short, until what was lost before them is made up for.
 const UNTRIED: u8 = REPEATED + 2;
 
+/// The part of what they carried at which equal streams are paced: the queue that each has of its own is to go soon.
+const SLOWER_ALONE: f64 = 0.93;
+
 /// The share that streams which are restrained would have lost at least.
 const RESTRAINED: f64 = 0.4;
 
@@ -24,7 +27,7 @@ impl Pacing {
             return None;
         }
         let lost = beginning.loss.max(RESTRAINED);
-        self.state = State::Trying { rate, lost, more: UNTRIED, right: None };
+        (self.state, self.equal) = (State::Trying { rate, lost, more: UNTRIED, right: None }, false);
         self.rate()
     }
 
@@ -33,7 +36,9 @@ impl Pacing {
         // Where TCP itself slows down, they may carry less than they can in an interval that loses much.
         let slowed = self.is_steady() && matches!(self.state, State::Free);
         let carried = if slowed { self.before.each().max(self.last.each()) } else { self.last.each() };
-        self.state = State::Trying { rate: SLOWER * carried, lost: self.last.lost(), more: UNTRIED, right: None };
+        self.equal = self.is_equal();
+        let slower = if self.equal { SLOWER_ALONE } else { SLOWER };
+        self.state = State::Trying { rate: slower * carried, lost: self.last.lost(), more: UNTRIED, right: None };
         "seeing whether each loses less if it is sent no faster than it gets through"
     }
 
@@ -63,6 +68,8 @@ impl Pacing {
         };
         self.state = State::Paced { rate };
         self.begin_anew();
+        // Where a queue stays, it may be that of a path which they fill.
+        self.rates.own = self.equal && !self.last.queued;
         // A rate that was found in steps is what it lacked, and so is one without which that much was lost.
         let at_once = self.last.streams == 1 && more == REPEATED && lost < POLICED;
         self.alone = at_once && self.wait <= 0.0;

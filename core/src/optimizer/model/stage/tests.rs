@@ -122,7 +122,7 @@ fn growth_over_a_long_path_is_not_in_vain_because_new_streams_are_slow() {
     // Some of what arrives after much was lost is late, unless as much is lost still.
     let [little, much] = [0.04, 0.13].map(|lost| seen.measured(6, lost, false));
     let still = Seen { loss: Some(0.14), ..seen }.measured(6, 0.13, false);
-    let exact = Seen { exact: true, ..seen }.measured(6, 0.13, false);
+    let exact = Seen { counted: Counted::BeyondGaps, ..seen }.measured(6, 0.13, false);
     assert!(exact.doubt <= same.doubt && (exact.rate - same.rate).abs() < 1e-6, "beyond gaps nothing is late");
     assert!(little.doubt <= same.doubt && still.doubt <= same.doubt && much.doubt > 0.1 && much.rate < same.rate);
     assert!(

@@ -127,3 +127,21 @@ fn a_trial_that_fills_queues_is_too_fast_although_nothing_is_lost() {
     assert!(first > 1.1e6 && is_just_below(next, 1e6), "{first} {next}");
     assert!(tried(false).1 < 1.0, "something else is why they carry less");
 }
+
+#[test]
+fn equal_streams_that_overflow_queues_are_known_to_have_rates_of_their_own_once_pacing_empties_these() {
+    let told = |even: bool, queued: bool| {
+        let mut pacing = Pacing::default();
+        let sent = Sent { rate: 4e6, time: 1.0, queued: true, even, ..Sent::default() };
+        // More streams than before lose little in the first interval that is seen of them.
+        pacing.observe(&Sent { streams: 2, rate: 2e6, loss: Some(0.0), ..sent });
+        pacing.observe(&Sent { streams: 4, loss: Some(0.03), ..sent });
+        pacing.decide(8, false)?;
+        let pacing_of_each = pacing.rate();
+        assert_eq!(pacing_of_each, Some(930_000));
+        pacing.observe(&Sent { streams: 4, rate: 3.7e6, loss: Some(0.0), pacing: pacing_of_each, queued, ..sent });
+        Some(pacing.told())
+    };
+    assert_eq!([told(true, false), told(true, true)], [Some(Paced::Told), Some(Paced::Untold)]);
+    assert_eq!(told(false, false), None);
+}
