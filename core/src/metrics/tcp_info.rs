@@ -47,7 +47,7 @@ impl TcpSnapshot {
 
     /// Bytes that the peer's kernel has told of, also beyond gaps: its segments, each of the mean size. `None` of a kernel that has no counter of them.
     fn received(&self) -> Option<u64> {
-        let told = self.bytes_sent > 0 && (self.delivered > 0 || self.bytes_acked == 0);
+        let told = self.segments_out == 0 || self.bytes_sent > 0 && (self.delivered > 0 || self.bytes_acked == 0);
         let bytes = u128::from(self.delivered) * u128::from(self.bytes_sent) / u128::from(self.segments_out.max(1));
         told.then(|| u64::try_from(bytes).unwrap_or(u64::MAX))
     }

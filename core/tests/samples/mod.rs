@@ -214,8 +214,8 @@ fn meter_messages() -> Vec<(&'static str, Message)> {
             retransmitted: 2,
             rtt_us: 50_000,
             delivery_rate: 125_000_000,
-            received: Some(1 << 30),
-            fills_queues: Some(true),
+            received: None,
+            fills_queues: None,
         }),
         bytes_left: Some(10),
         files_left: None,
@@ -224,6 +224,7 @@ fn meter_messages() -> Vec<(&'static str, Message)> {
         host_rate: None,
         delivered: None,
     };
+    let tcp = meters.tcp.map(|tcp| TcpMeters { received: Some(1 << 30), fills_queues: Some(true), ..tcp });
     let host_rate = Some(RateMeters { rate: 125_000_000, waited_us: 3_000_000, lapsed_us: 20_000 });
     let listed = ListedFiles { classes: vec![(0, 3, 1), (20, 1_000_000, 1 << 40), (63, 1, 1 << 63)], complete: true };
     vec![
@@ -233,6 +234,7 @@ fn meter_messages() -> Vec<(&'static str, Message)> {
         ("tune-shares", Message::Tune(Tune { shares: Some(vec![(0, 1, u16::MAX), (20, 300, 4)]), ..Tune::default() })),
         ("meters-listed", Message::Meters(Meters { listed: Some(listed), ..meters.clone() })),
         ("meters-host-rate", Message::Meters(Meters { host_rate, ..meters.clone() })),
+        ("meters-received", Message::Meters(Meters { tcp, ..meters.clone() })),
         ("meters-delivered", Message::Meters(Meters { delivered: Some(vec![(1, 1000), (u16::MAX, 1 << 40)]), ..meters })),
     ]
 }

@@ -252,8 +252,8 @@ impl Filter {
             Some(workers) => point.age <= RECENT && (point.workers - workers).abs() < 1.0,
             None => point.age <= 1,
         };
-        let known =
-            if new.fills == Some(false) && self.surprised == Some(Side::Less) { self.when_full(new) } else { self.alone() };
+        let less = self.fit.as_ref().is_some_and(|fit| new.rate < fit.predict(new.workers).0);
+        let known = if new.fills == Some(false) && less { self.when_full(new) } else { self.alone() };
         known.into_iter().chain(self.points.iter().filter(holds).cloned()).collect()
     }
 

@@ -80,6 +80,8 @@ pub(super) struct Point {
     weight: f64,
     /// Whether it was derived from what others told, and so many have not run.
     pub(super) derived: bool,
+    /// Whether it is of so few that others do not matter.
+    alone: bool,
     /// Whether they filled the stage, where a queue told.
     pub(super) fills: Option<bool>,
     /// What each hypothesis says of so many workers.
@@ -89,9 +91,9 @@ pub(super) struct Point {
 impl Point {
     /// A measurement of positive bytes per second.
     pub(super) fn new(workers: f64, rate: f64, bound: Bound) -> Self {
-        let workers = workers.max(LEAST_WORKERS);
+        let (workers, rate) = (workers.max(LEAST_WORKERS), rate.ln());
         let bends = curves().iter().map(|curve| curve.bend(workers)).collect();
-        Self { workers, bound, age: 0, rate: rate.ln(), doubt: 0.0, weight: 1.0, derived: false, fills: None, bends }
+        Self { workers, bound, age: 0, rate, doubt: 0.0, weight: 1.0, derived: false, alone: false, fills: None, bends }
     }
 
     /// The same, counting as a part of a measurement.
@@ -102,7 +104,7 @@ impl Point {
     /// The same, derived from others: what so few would move if nobody else were there.
     pub(super) fn derived(self) -> Self {
         let bends = curves().iter().map(|curve| curve.bend_alone(self.workers)).collect();
-        Self { derived: true, bends, ..self }
+        Self { derived: true, alone: true, bends, ..self }
     }
 
     /// The same, and whether they filled the stage, if that is known.
@@ -120,11 +122,12 @@ impl Point {
         Self { rate: self.rate + higher, doubt, ..self }
     }
 
-    /// The same measurement of a stage that had this part of the workers.
+    /// The same measurement of a stage that had this part of the workers, of which no queue of the path tells.
     pub(super) fn scaled(&self, part: f64, bound: Bound) -> Self {
         let scaled = Self::new(part * self.workers, 1.0, bound);
-        let scaled = if self.derived { scaled.derived() } else { scaled };
-        Self { age: self.age, rate: self.rate, doubt: self.doubt, weight: self.weight, fills: self.fills, ..scaled }
+        let scaled = if self.alone { scaled.derived() } else { scaled };
+        let (age, rate, doubt, weight, derived) = (self.age, self.rate, self.doubt, self.weight, self.derived);
+        Self { age, rate, doubt, weight, derived, ..scaled }
     }
 
     fn weighed(&self, noise: f64) -> Weight {
@@ -357,6 +360,17 @@ mod tests {
         assert!(among(&[], known) > 0.8 && among(&[], known) > among(&[], None), "{} {}", among(&[], known), among(&[], None));
         // Ten of others would leave 33 to five, and a path of half the capacity is full of five.
         assert!(among(&[(5.0, 33.3)], known) > 0.9 && among(&[(5.0, 50.0)], known) < 0.2);
+    }
+
+    #[test]
+    fn a_part_of_the_workers_is_bent_as_all_are_and_no_queue_tells_of_it() {
+        let [all, half] = [8.0, 4.0].map(|workers| Point::new(workers, 80.0, Bound::Exact));
+        let of = |point: &Point| (point.derived, point.bends.clone(), point.fills);
+        let part = |point: &Point| of(&point.scaled(0.5, Bound::Exact));
+        assert_eq!(part(&all.clone().filling(Some(false))), of(&half));
+        assert_eq!(part(&all.clone().believed()), of(&half.clone().believed()));
+        assert_eq!(part(&all.derived()), of(&half.clone().derived()));
+        assert_ne!(half.clone().derived().bends, half.bends);
     }
 
     #[test]

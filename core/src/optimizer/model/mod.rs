@@ -94,6 +94,8 @@ pub struct Model {
     loses: bool,
     /// The shortest round trip time, by which the control loop goes.
     trip: Option<Duration>,
+    /// The same, also from before the path changed: since then there may always have been a queue.
+    shortest: Option<Duration>,
     /// Whether a session has begun.
     begun: bool,
 }
@@ -114,6 +116,7 @@ impl Model {
             gaps: false,
             loses: false,
             trip: setup.rtt,
+            shortest: setup.rtt,
             begun: false,
         }
     }
@@ -134,6 +137,7 @@ impl Model {
         let received = self.received(observation);
         let rate = carried(observation, received);
         self.trip = observation.rtt.into_iter().chain(self.trip).min();
+        self.shortest = self.trip.into_iter().chain(self.shortest).min();
         let time = pace::weight(observation.interval);
         let ran = observation.applied.concurrency.network;
         let (loss, delivered, pacing) = (observation.loss, observation.delivery_rate, observation.applied.pacing);
@@ -190,7 +194,9 @@ impl Model {
         let lost = |loss: Option<f64>| loss.is_some_and(|loss| loss > 0.0);
         let before = std::mem::replace(&mut self.gaps, lost(observation.loss));
         self.loses = before || self.gaps;
-        observation.received.filter(|_| self.loses || lost(observation.loss_before))
+        let may_be_late = self.loses || lost(observation.loss_before);
+        // Where nothing got through, what arrives was held up before.
+        observation.received.filter(|rate| may_be_late && *rate > 0.0)
     }
 
     /// Whether the round trip time is so much longer than it was at least that a queue is why.
@@ -202,7 +208,7 @@ impl Model {
     /// Whether streams that would fill a queue if nothing else held them back fill the path: not if they have none before them, unless nothing
     /// is lost, when something else may be why; and if they share one, as those do that differ.
     fn fills(&self, observation: &Observation) -> Option<bool> {
-        let (least, now) = (self.trip.unwrap_or_default(), observation.rtt.unwrap_or_default());
+        let (least, now) = (self.shortest.unwrap_or_default(), observation.rtt.unwrap_or_default());
         let idle = least >= TELLING_TRIP && now <= least.mul_f64(IDLE_QUEUE) && !now.is_zero();
         let lost = self.loses && observation.loss.is_some_and(|loss| loss <= LOSSY);
         let held_back = !observation.fills_queues || self.pacing.holds_back() || observation.cpu_bound;

@@ -109,6 +109,10 @@ mod tests {
         // One of another congestion control.
         counters.opened(3, Some(stream(&Arc::default(), 9000)));
         assert_eq!(sums(&counters).fills_queues, Some(false));
+        // It has sent nothing, which hides nothing of the others, nor when it ends.
+        assert_eq!(sums(&counters).received, Some(45_000));
+        counters.ended(3);
+        assert_eq!(sums(&counters).received, Some(45_000));
         // A stream of the same number counts besides.
         counters.opened(1, Some(stream(&one, 2000)));
         assert_eq!(sums(&counters).segments, 70);

@@ -191,3 +191,13 @@ fn a_path_without_a_queue_is_not_full_unless_more_streams_carry_no_more() {
     let full = [(4.0, 40.0), (8.0, 40.0), (4.0, 41.0), (6.0, 40.0)];
     assert!(believed(true, &full) > 0.9, "{}", believed(true, &full));
 }
+
+#[test]
+fn what_a_probe_finds_after_an_error_is_more_also_where_no_queue_tells() {
+    let mut filter = settled();
+    assert_eq!(see(&mut filter, 10.0, 50.0), News::Surprise(Side::Less));
+    let more = Point::new(12.0, 200.0, Bound::Exact).filling(Some(false));
+    assert_eq!(filter.observe(more, Some(10.0)), News::Changed);
+    let known: Vec<f64> = filter.points.iter().filter(|point| point.derived).map(|point| point.workers).collect();
+    assert!(known.len() == 1 && known[0] <= 1.0, "a worker alone, and no capacity that is too small: {known:?}");
+}

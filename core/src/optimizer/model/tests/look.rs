@@ -112,6 +112,7 @@ fn what_got_through_beyond_gaps_counts_while_there_may_be_gaps() {
         ((Some(0.0), None, Some(4e6)), usual),
         ((Some(0.0), Some(0.1), Some(4e6)), better),
         ((Some(0.1), None, Some(4e6)), better),
+        ((Some(0.1), None, Some(0.0)), usual),
         ((Some(0.0), Some(0.0), Some(4e6)), better),
         ((Some(0.0), Some(0.0), Some(4e6)), usual),
         ((Some(0.1), Some(0.1), None), usual),
@@ -180,4 +181,18 @@ fn streams_that_fill_queues_fill_the_path_if_they_share_one_and_do_not_if_they_h
         |seen| seen.applied.pacing = Some(1_250_000),
     ];
     assert_eq!(others.map(fills), [None; 7]);
+}
+
+#[test]
+fn a_queue_that_was_there_when_the_path_changed_is_not_taken_for_none() {
+    let fills = |rtt| {
+        let mut model = Model::new(&Setup { rtt: Some(Duration::from_millis(80)), ..Setup::of_a_test() });
+        model.trip = Some(Duration::from_millis(110));
+        let (rtt, loss) = (Some(Duration::from_millis(rtt)), Some(0.001));
+        let of_a_test = Observation::of_a_test(Decision::uniform(4, String::new()), 5e6, 64);
+        let observation = Observation { rtt, loss, fills_queues: true, ..of_a_test };
+        model.received(&observation);
+        model.seen(Found::Usual, &observation).fills
+    };
+    assert_eq!((fills(110), fills(82)), (None, Some(false)));
 }

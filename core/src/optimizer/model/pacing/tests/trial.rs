@@ -114,18 +114,18 @@ fn new_streams_that_are_restrained_are_on_trial_in_their_first_interval() {
 
 #[test]
 fn a_trial_that_fills_queues_is_too_fast_although_nothing_is_lost() {
-    let tried = |queued: bool| {
+    let tried = |queued: bool, uneven: bool| {
         let mut path = Path::new(1e6, 1e9);
         path.carry(1.2e6, 0.2);
         path.pacing.decide(4, false);
-        let rate = path.each();
-        let pacing = path.pacing.rate();
-        path.pacing.observe(&Sent { streams: 4, rate: 4e6, loss: Some(0.0), pacing, time: 1.0, queued, ..Sent::default() });
+        let (rate, pacing, loss) = (path.each(), path.pacing.rate(), Some(0.0));
+        path.pacing.observe(&Sent { streams: 4, rate: 4e6, loss, pacing, time: 1.0, queued, uneven, ..Sent::default() });
         (rate, path.each())
     };
-    let (first, next) = tried(true);
+    let (first, next) = tried(true, false);
     assert!(first > 1.1e6 && is_just_below(next, 1e6), "{first} {next}");
-    assert!(tried(false).1 < 1.0, "something else is why they carry less");
+    assert!(tried(false, false).1 < 1.0, "something else is why they carry less");
+    assert!(tried(true, true).1 < 1.0, "those that share a queue may be making up for what they have lost");
 }
 
 #[test]
