@@ -176,7 +176,7 @@ impl Filter {
     /// Takes note of what each worker of the last measurement moves alone, if that is known, whatever was believed of it.
     pub(super) fn carries_alone(&mut self, rate: Option<f64>) {
         let Some(rate) = rate else { return };
-        self.points.retain(|point| !point.derived);
+        self.points.retain(|point| !point.alone);
         self.points.push(Point::new(1.0, rate, Bound::Exact).derived());
         self.learn();
     }

@@ -81,7 +81,7 @@ pub(super) struct Point {
     /// Whether it was derived from what others told, and so many have not run.
     pub(super) derived: bool,
     /// Whether it is of so few that others do not matter.
-    alone: bool,
+    pub(super) alone: bool,
     /// Whether they filled the stage, where a queue told.
     pub(super) fills: Option<bool>,
     /// What each hypothesis says of so many workers.

@@ -96,6 +96,8 @@ pub struct Model {
     trip: Option<Duration>,
     /// The same, also from before the path changed: since then there may always have been a queue.
     shortest: Option<Duration>,
+    /// Whether there has been a queue: some paths never let one be seen.
+    has_queued: bool,
     /// Whether a session has begun.
     begun: bool,
 }
@@ -117,6 +119,7 @@ impl Model {
             loses: false,
             trip: setup.rtt,
             shortest: setup.rtt,
+            has_queued: false,
             begun: false,
         }
     }
@@ -138,6 +141,7 @@ impl Model {
         let rate = carried(observation, received);
         self.trip = observation.rtt.into_iter().chain(self.trip).min();
         self.shortest = self.trip.into_iter().chain(self.shortest).min();
+        self.has_queued |= self.is_queued(observation);
         let time = pace::weight(observation.interval);
         let ran = observation.applied.concurrency.network;
         let (loss, delivered, pacing) = (observation.loss, observation.delivery_rate, observation.applied.pacing);
@@ -206,10 +210,10 @@ impl Model {
     }
 
     /// Whether streams that would fill a queue if nothing else held them back fill the path: not if they have none before them, unless nothing
-    /// is lost, when something else may be why; and if they share one, as those do that differ.
+    /// is lost or there has never been a queue, when something else may be why; and if they share one, as those do that differ.
     fn fills(&self, observation: &Observation) -> Option<bool> {
         let (least, now) = (self.shortest.unwrap_or_default(), observation.rtt.unwrap_or_default());
-        let idle = least >= TELLING_TRIP && now <= least.mul_f64(IDLE_QUEUE) && !now.is_zero();
+        let idle = self.has_queued && least >= TELLING_TRIP && now <= least.mul_f64(IDLE_QUEUE) && !now.is_zero();
         let lost = self.loses && observation.loss.is_some_and(|loss| loss <= LOSSY);
         let held_back = !observation.fills_queues || self.pacing.holds_back() || observation.cpu_bound;
         match limiting(observation) {

@@ -74,8 +74,8 @@ mod tests {
             let sent = segments.load(Ordering::Relaxed);
             let retransmitted = sent / 10;
             let delivered = sent - retransmitted;
-            let (segments_out, bytes_sent) = (sent, 1000 * sent);
-            let told = TcpSnapshot { segments_out, retransmitted, bytes_sent, delivered, ..TcpSnapshot::default() };
+            let (segments_out, bytes_acked) = (sent, 1000 * delivered);
+            let told = TcpSnapshot { segments_out, retransmitted, bytes_acked, delivered, ..TcpSnapshot::default() };
             Some(TcpSnapshot { rtt, delivery_rate: 7, fills_queues: rtt_us < 9000, ..told })
         })
     }

@@ -163,6 +163,7 @@ fn streams_that_fill_queues_fill_the_path_if_they_share_one_and_do_not_if_they_h
         (observation.rtt, observation.loss) = (Some(Duration::from_millis(80)), Some(0.001));
         (observation.fills_queues, observation.spread) = (true, Some(0.2));
         change(&mut observation);
+        model.has_queued = true;
         let received = model.received(&observation);
         let (rate, pacing) = (carried(&observation, received), observation.applied.pacing);
         model.pacing.observe(&Sent { streams: 4, rate, pacing, ..Sent::default() });
@@ -185,14 +186,14 @@ fn streams_that_fill_queues_fill_the_path_if_they_share_one_and_do_not_if_they_h
 
 #[test]
 fn a_queue_that_was_there_when_the_path_changed_is_not_taken_for_none() {
-    let fills = |rtt| {
+    let fills = |rtt, queue| {
         let mut model = Model::new(&Setup { rtt: Some(Duration::from_millis(80)), ..Setup::of_a_test() });
-        model.trip = Some(Duration::from_millis(110));
+        (model.trip, model.has_queued) = (Some(Duration::from_millis(110)), queue);
         let (rtt, loss) = (Some(Duration::from_millis(rtt)), Some(0.001));
         let of_a_test = Observation::of_a_test(Decision::uniform(4, String::new()), 5e6, 64);
         let observation = Observation { rtt, loss, fills_queues: true, ..of_a_test };
         model.received(&observation);
         model.seen(Found::Usual, &observation).fills
     };
-    assert_eq!((fills(110), fills(82)), (None, Some(false)));
+    assert_eq!((fills(110, true), fills(82, true), fills(82, false)), (None, Some(false), None));
 }
