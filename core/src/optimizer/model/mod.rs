@@ -89,9 +89,8 @@ pub struct Model {
     /// The utility of the last intervals.
     lately: f64,
     last: PerStage<u16>,
-    /// Whether the last interval lost anything: what arrives next may fill its gaps; and whether it or the one before it did.
-    gaps: bool,
-    loses: bool,
+    /// Intervals since one that lost something: what arrives next may fill its gaps.
+    lossless: u32,
     /// The shortest round trip time, by which the control loop goes.
     trip: Option<Duration>,
     /// The same, also from before the path changed: since then there may always have been a queue.
@@ -115,8 +114,7 @@ impl Model {
             again: WAIT,
             lately: 0.0,
             last: PerStage::all(1),
-            gaps: false,
-            loses: false,
+            lossless: u32::MAX,
             trip: setup.rtt,
             shortest: setup.rtt,
             has_queued: false,
@@ -196,9 +194,8 @@ impl Model {
     /// Bytes per second that got through, where what arrives in order is more or less than that because some was lost, and the system tells.
     fn received(&mut self, observation: &Observation) -> Option<f64> {
         let lost = |loss: Option<f64>| loss.is_some_and(|loss| loss > 0.0);
-        let before = std::mem::replace(&mut self.gaps, lost(observation.loss));
-        self.loses = before || self.gaps;
-        let may_be_late = self.loses || lost(observation.loss_before);
+        self.lossless = if lost(observation.loss) { 0 } else { self.lossless.saturating_add(1) };
+        let may_be_late = self.lossless <= 1 || lost(observation.loss_before);
         // Where nothing got through, what arrives was held up before.
         observation.received.filter(|rate| may_be_late && *rate > 0.0)
     }
@@ -214,7 +211,7 @@ impl Model {
     fn fills(&self, observation: &Observation) -> Option<bool> {
         let (least, now) = (self.shortest.unwrap_or_default(), observation.rtt.unwrap_or_default());
         let idle = self.has_queued && least >= TELLING_TRIP && now <= least.mul_f64(IDLE_QUEUE) && !now.is_zero();
-        let lost = self.loses && observation.loss.is_some_and(|loss| loss <= LOSSY);
+        let lost = self.lossless <= 1 && observation.loss.is_some_and(|loss| loss <= LOSSY);
         let held_back = !observation.fills_queues || self.pacing.holds_back() || observation.cpu_bound;
         match limiting(observation) {
             None if held_back => None,

@@ -37,8 +37,8 @@ impl Pacing {
         let slowed = self.is_steady() && matches!(self.state, State::Free);
         let carried = if slowed { self.before.each().max(self.last.each()) } else { self.last.each() };
         self.equal = self.is_equal();
-        let slower = if self.equal { SLOWER_ALONE } else { SLOWER };
-        self.state = State::Trying { rate: slower * carried, lost: self.last.lost(), more: UNTRIED, right: None };
+        let part = if self.equal { SLOWER_ALONE } else { SLOWER };
+        self.state = State::Trying { rate: part * carried, lost: self.last.lost(), more: UNTRIED, right: None };
         "seeing whether each loses less if it is sent no faster than it gets through"
     }
 

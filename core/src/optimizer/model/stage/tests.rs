@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::optimizer::model::fit::{Company, Point, first_noise};
+use crate::optimizer::model::seen::Counted;
 
 mod look;
 mod queue;
