@@ -49,30 +49,37 @@ impl Registry {
         self.changed.notify_all();
     }
 
-    /// Makes sure that no other session receives the same transfer. One of the same run is ended: its caller has come back before the
-    /// server noticed that it was gone. So is one that is complete. One of another run goes on, unless it ends within a moment.
-    pub(super) fn supersede(&self, transfer: TransferId, run: Key) -> Result<()> {
-        self.supersede_within(PASSING, transfer, run)
+    /// Makes sure that no other session receives the same transfer, and that from now on this one counts as the one that does. One of the
+    /// same run is ended: its caller has come back before the server noticed that it was gone. So is one that is complete. One of another
+    /// run goes on, unless it ends within a moment.
+    pub(super) fn supersede(&self, session: SessionId, transfer: TransferId, run: Key) -> Result<()> {
+        self.supersede_within(PASSING, session, (transfer, run))
     }
 
-    fn supersede_within(&self, passing: Duration, transfer: TransferId, run: Key) -> Result<()> {
+    fn supersede_within(&self, passing: Duration, session: SessionId, begun: (TransferId, Key)) -> Result<()> {
         let mut sessions = self.sessions.lock();
-        let same = |slot: &Slot| slot.transfer.is_some_and(|(other, _)| other == transfer);
+        let same = |slot: &Slot| slot.transfer.is_some_and(|(other, _)| other == begun.0);
         let end = Instant::now() + passing;
         loop {
             for slot in sessions.values_mut().filter(|slot| same(slot) && !slot.superseded) {
                 let Some(half) = &slot.half else { continue };
-                if slot.transfer == Some((transfer, run)) || half.is_complete() {
+                if slot.transfer == Some(begun) || half.is_complete() {
                     half.stop().set(Some(Error::new(ErrorKind::ConnectionLost, "the same transfer began again")));
                     slot.superseded = true;
                 }
             }
             if !sessions.values().any(same) {
+                // Before its half is there, or another one that waited for the same session to end would take the transfer too.
+                if let Some(slot) = sessions.get_mut(&session) {
+                    slot.transfer = Some(begun);
+                }
                 return Ok(());
             }
             let now = Instant::now();
             if now >= end {
-                return Err(refusal(sessions.values().any(|slot| same(slot) && !slot.superseded)));
+                // One of this run that has no half yet is ended when it has.
+                let goes_on = |slot: &Slot| same(slot) && !slot.superseded && slot.transfer != Some(begun);
+                return Err(refusal(sessions.values().any(goes_on)));
             }
             // Whoever heard of a completion may be back before the session itself knows that it is complete.
             self.changed.wait_until(&mut sessions, end.min(now + MOMENT));
@@ -155,11 +162,11 @@ mod tests {
 
     #[test]
     fn a_caller_that_comes_back_before_its_earlier_session_has_ended_may_try_again() {
-        let (registry, session) = (Registry::default(), SessionId([1; 16]));
+        let (registry, [session, next]) = (Registry::default(), [1, 2].map(|number| SessionId([number; 16])));
         let [own, foreign] = [Key([1; 16]), Key([2; 16])];
         registry.add(session);
         registry.set(session, half(), Some((TRANSFER, own)));
-        let refused = |run| registry.supersede_within(Duration::ZERO, TRANSFER, run).unwrap_err();
+        let refused = |run| registry.supersede_within(Duration::ZERO, next, (TRANSFER, run)).unwrap_err();
         let kept_out = refused(foreign);
         assert_eq!((kept_out.kind(), kept_out.retry()), (ErrorKind::AlreadyExists, Retry::Never));
         assert!(!registry.is_superseded(session));
@@ -167,6 +174,28 @@ mod tests {
         assert_eq!((early.kind(), early.retry()), (ErrorKind::ConnectionLost, Retry::Temporary));
         assert!(registry.is_superseded(session));
         registry.remove(session);
-        registry.supersede_within(Duration::ZERO, TRANSFER, own).unwrap();
+        registry.supersede_within(Duration::ZERO, next, (TRANSFER, own)).unwrap();
+    }
+
+    #[test]
+    fn of_two_sessions_that_wait_for_the_same_one_to_end_only_one_takes_its_transfer() {
+        let (registry, [old, one, other]) = (Registry::default(), [1, 2, 3].map(|number| SessionId([number; 16])));
+        let [own, foreign] = [Key([1; 16]), Key([2; 16])];
+        for session in [old, one, other] {
+            registry.add(session);
+        }
+        registry.set(old, half(), Some((TRANSFER, own)));
+        let begin = |session, run| registry.supersede_within(Duration::ZERO, session, (TRANSFER, run));
+        begin(one, own).unwrap_err();
+        registry.remove(old);
+        begin(one, own).unwrap();
+        // It has no half yet.
+        assert_eq!(begin(other, own).unwrap_err().retry(), Retry::Temporary);
+        assert_eq!(begin(other, foreign).unwrap_err().kind(), ErrorKind::AlreadyExists);
+        registry.set(one, half(), Some((TRANSFER, own)));
+        begin(other, own).unwrap_err();
+        assert!(registry.is_superseded(one));
+        registry.remove(one);
+        begin(other, own).unwrap();
     }
 }

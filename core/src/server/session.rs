@@ -119,7 +119,7 @@ impl Shared {
                 if !start.receive.discard {
                     self.writable()?;
                 }
-                self.registry.supersede(start.transfer, start.run)?;
+                self.registry.supersede(session.session, start.transfer, start.run)?;
                 Half::Receiver(Arc::new(self.receiver(start, files, &session.control.sender)?))
             }
             Direction::Download => Half::Sender(Arc::new(self.sender(start, files, &session.control.sender)?)),
