@@ -17,7 +17,7 @@ use crate::link::port::Port;
 use crate::open;
 use crate::options::{Access, ServeOptions, Symlinks};
 use crate::pipeline::stop::Stop;
-use crate::protocol::handshake::Limits;
+use crate::protocol::handshake::{Limits, SessionId};
 use crate::server::registry::Registry;
 use crate::store::Store;
 use crate::store::local::LocalStore;
@@ -176,16 +176,13 @@ impl Shared {
             tracing::warn!(%peer, "refused a connection: the server is at its limit");
             return;
         }
-        self.connections.fetch_add(1, Ordering::SeqCst);
-        let shared = Arc::clone(self);
+        let counted = Counted::enter(self);
         let thread = std::thread::Builder::new().name("edt-session".to_owned()).spawn(move || {
-            if let Err(error) = shared.serve(socket) {
+            if let Err(error) = counted.shared().serve(socket) {
                 tracing::info!(%peer, %error, "a connection ended");
             }
-            shared.connections.fetch_sub(1, Ordering::SeqCst);
         });
         if let Err(cause) = thread {
-            self.connections.fetch_sub(1, Ordering::SeqCst);
             tracing::warn!(%cause, "could not start a thread for a connection");
         }
     }
@@ -195,14 +192,43 @@ impl Shared {
         match self.acceptor.accept(socket)? {
             Accepted::Stream { session, stream } => self.registry.attach(session, stream),
             Accepted::Control(control) => {
-                let session = control.session;
-                let outcome =
-                    if self.draining.is_set() { session::refuse(&control.control, &leaving()) } else { self.session(&control) };
-                self.registry.remove(session);
-                self.acceptor.forget(session);
-                outcome
+                let _begun = Begun { shared: self, session: control.session };
+                if self.draining.is_set() { session::refuse(&control.control, &leaving()) } else { self.session(&control) }
             }
         }
+    }
+}
+
+/// Counts a connection until it is dropped, be it that the thread of the connection panics.
+struct Counted(Arc<Shared>);
+
+impl Counted {
+    fn enter(shared: &Arc<Shared>) -> Self {
+        shared.connections.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(shared))
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Ends a session when it is dropped, likewise: another one has its place then.
+struct Begun<'a> {
+    shared: &'a Shared,
+    session: SessionId,
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.shared.registry.remove(self.session);
+        self.shared.acceptor.forget(self.session);
     }
 }
 
@@ -224,5 +250,36 @@ impl ServerHandle {
             self.shared.ending.set(Some(leaving()));
         }
         self.shared.draining.set(None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::SecretSource;
+
+    #[test]
+    fn a_connection_and_a_session_whose_thread_panics_give_their_places_back() {
+        let place = tempfile::tempdir().unwrap();
+        let server = Server::bind(ServeOptions {
+            listen: "127.0.0.1:0".to_owned(),
+            secret: SecretSource::Text("a secret of a test".to_owned()),
+            identity: Some(place.path().join("identity.pem")),
+            ..ServeOptions::new(place.path())
+        });
+        let server = server.unwrap();
+        let (shared, session) = (&server.shared, SessionId([1; 16]));
+        let ended = std::thread::scope(|scope| {
+            let panicking = scope.spawn(|| {
+                let _counted = Counted::enter(shared);
+                let _begun = Begun { shared, session };
+                shared.registry.add(session);
+                assert_eq!((shared.connections.load(Ordering::SeqCst), shared.registry.count()), (1, 1));
+                assert!(shared.registry.count() > 1, "a defect of a session");
+            });
+            panicking.join()
+        });
+        assert_eq!(*ended.unwrap_err().downcast::<&str>().unwrap(), "a defect of a session");
+        assert_eq!((shared.connections.load(Ordering::SeqCst), shared.registry.count()), (0, 0));
     }
 }

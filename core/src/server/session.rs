@@ -16,6 +16,7 @@ use crate::path::RelativePath;
 use crate::pipeline::half::Half;
 use crate::pipeline::receiver::{Discard, Receiver, ReceiverParts};
 use crate::pipeline::sender::{Sender, SenderParts};
+use crate::pipeline::stop::guarded;
 use crate::plan::Choice;
 use crate::protocol::message::{Direction, MadeUp, Message, SendOptions, Start, Tune};
 use crate::server::{Shared, leaving};
@@ -129,14 +130,16 @@ impl Shared {
         self.registry.set(session.session, half.clone(), transfer);
         let outcome = std::thread::scope(|scope| {
             let meters = scope.spawn(|| self.watch(&half, &session.control.sender));
-            let outcome = half.pump(&session.control, |message| match message {
+            let messages = |message: Message| match message {
                 // The caller may have heard of the completion before this thread has.
                 Message::Goodbye => {
                     half.goodbye();
                     None
                 }
                 other => Some(self.bounded(other)),
-            });
+            };
+            // Whoever tells the meters would not end otherwise.
+            let outcome = guarded(half.stop(), || half.pump(&session.control, messages));
             half.stop().set(None);
             let _ = meters.join();
             outcome
