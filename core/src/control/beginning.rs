@@ -6,6 +6,10 @@ use std::time::Duration;
 use super::{Controller, Until};
 use crate::metrics::Sample;
 use crate::optimizer::Beginning;
+use crate::optimizer::pace::New;
+
+/// How often the beginning looks whether bytes arrive.
+const FIRST_LOOK: Duration = Duration::from_millis(20);
 
 /// How often new streams are looked at, before the first interval and in it, and how often a single one; from when on that tells how much they
 /// lose; the lost share from which on that is much, and so many segments at least.
@@ -73,6 +77,29 @@ impl First {
 }
 
 impl Controller<'_> {
+    /// Waits until the first bytes have arrived and the first streams have found their windows: what comes before that says nothing about
+    /// a decision. True if the transfer ended.
+    pub(super) fn warm_up(&mut self) -> bool {
+        let mut asked = self.clock.now();
+        loop {
+            if self.pause(FIRST_LOOK, Until::Finished) {
+                return true;
+            }
+            if self.clock.now() >= asked + self.interval() {
+                asked = self.clock.now();
+                let policy = self.settings.member.ask(&self.settings.policy, None);
+                self.keep_within(&policy, false);
+            }
+            if let Ok(sample) = self.plant.sample()
+                && sample.arrived.bytes > 0
+            {
+                self.saw(sample.clone());
+                self.beginning = Some(First::new(sample, self.clock.now(), self.trip.unwrap_or_default()));
+                return self.ramp(New::First);
+            }
+        }
+    }
+
     /// Waits for so long; false if that was cut short, because the transfer ended or new streams had to be restrained.
     pub(super) fn wait(&mut self, time: Duration) -> bool {
         let end = self.clock.now() + time;

@@ -19,6 +19,7 @@ mod bottleneck;
 mod change;
 mod clock;
 mod interventions;
+mod standstill;
 #[cfg(test)]
 mod tests;
 mod thinned;
@@ -34,6 +35,7 @@ use beginning::First;
 use bottleneck::Tally;
 use change::Change;
 use interventions::Interventions;
+use standstill::Standstill;
 use thinned::Thinned;
 use tuner::Tuner;
 
@@ -42,9 +44,6 @@ const DISPLAY: Duration = Duration::from_millis(500);
 
 /// By what part of itself the shortest round trip is taken to be longer with each sample, for paths change.
 const LONGER: f64 = 0.000_5;
-
-/// How often the beginning looks whether bytes arrive.
-const FIRST_LOOK: Duration = Duration::from_millis(20);
 
 /// What is tuned: the stages of both halves.
 pub trait Plant: Send {
@@ -148,6 +147,7 @@ pub fn run(plant: &mut dyn Plant, optimizer: Box<dyn Optimizer>, settings: Setti
         change: Change::default(),
         beginning: None,
         held_back: false,
+        standstill: Standstill::default(),
         trip: first_trip,
     };
     controller.tune();
@@ -175,6 +175,7 @@ struct Controller<'a> {
     beginning: Option<First>,
     /// The last interval was held back by the rate of the host.
     held_back: bool,
+    standstill: Standstill,
     /// The shortest round trip.
     trip: Option<Duration>,
 }
@@ -191,9 +192,10 @@ impl Controller<'_> {
                 break;
             }
             warm = true;
-            let before = self.plant.sample();
+            let (before, interval) = (self.plant.sample(), self.interval());
+            self.standstill.begin(self.clock.now(), interval);
             // Where streams are restrained they have to find their windows again, at the new rate.
-            if !self.wait(self.interval()) {
+            if !self.wait(interval) {
                 continue;
             }
             if let (Ok(before), Ok(after)) = (before, self.plant.sample()) {
@@ -210,29 +212,6 @@ impl Controller<'_> {
         self.pause(interval, Until::Settled);
         let new = if self.unapplied { New::None } else { self.change.take_new() };
         self.ramp(new)
-    }
-
-    /// Waits until the first bytes have arrived and the first streams have found their windows: what comes before that says nothing about
-    /// a decision. True if the transfer ended.
-    fn warm_up(&mut self) -> bool {
-        let mut asked = self.clock.now();
-        loop {
-            if self.pause(FIRST_LOOK, Until::Finished) {
-                return true;
-            }
-            if self.clock.now() >= asked + self.interval() {
-                asked = self.clock.now();
-                let policy = self.settings.member.ask(&self.settings.policy, None);
-                self.keep_within(&policy, false);
-            }
-            if let Ok(sample) = self.plant.sample()
-                && sample.arrived.bytes > 0
-            {
-                self.saw(sample.clone());
-                self.beginning = Some(First::new(sample, self.clock.now(), self.trip.unwrap_or_default()));
-                return self.ramp(New::First);
-            }
-        }
     }
 
     fn ramp(&mut self, new: New) -> bool {
@@ -291,14 +270,14 @@ impl Controller<'_> {
         let host_rate = self.settings.member.host_rate().filter(|_| observation.held_back);
         // After a rate that held streams back they have to find their windows again.
         observation.held_back |= std::mem::replace(&mut self.held_back, observation.held_back);
-        // The end of the work says nothing about a setting: whatever runs then runs dry.
-        let nearly_done = is_nearly_done(&observation);
-        let judged = if nearly_done || observation.held_back { Judged::No } else { Judged::Yes };
+        // The end of the work says nothing about a setting: whatever runs then runs dry. Nor does a time in which somebody stood still.
+        let silent = self.standstill.end(elapsed, observation.interval) || is_nearly_done(&observation);
+        let judged = if silent || observation.held_back { Judged::No } else { Judged::Yes };
         self.tally.hold_back(host_rate, observation.interval);
         self.record(before, after, judged);
         // What the others of this host leave is the limit of the next decision, and of the last one where there is none any more.
         observation.policy = self.settings.member.ask(&self.settings.policy, Some(used));
-        let decided = !nearly_done && self.tuner.decide(&observation).is_some();
+        let decided = !silent && self.tuner.decide(&observation).is_some();
         self.keep_within(&observation.policy, decided);
     }
 

@@ -16,6 +16,57 @@ fn long_round_trips_make_long_intervals() {
     }
 }
 
+/// Stands still from one moment to another, as a process does that is stopped.
+struct Stopped(SimulatedPlant, Duration, Duration);
+
+impl Plant for Stopped {
+    fn sample(&mut self) -> Result<Sample> {
+        let Self(plant, _, again) = self;
+        if plant.clock.now() >= *again {
+            plant.begin = *again;
+        }
+        plant.sample()
+    }
+
+    fn apply(&mut self, decision: &Decision) -> Result<()> {
+        self.0.apply(decision)
+    }
+
+    fn finished(&self) -> bool {
+        let Self(plant, stopped, again) = self;
+        let now = plant.clock.now();
+        if (*stopped..*again).contains(&now) {
+            plant.clock.advance(again.saturating_sub(now));
+        }
+        plant.finished()
+    }
+
+    fn settled(&self) -> bool {
+        self.0.settled()
+    }
+
+    fn totals(&self) -> Totals {
+        self.0.totals()
+    }
+}
+
+#[test]
+fn an_interval_in_which_the_process_stood_still_is_not_shown_to_the_optimizer() {
+    // Most of these moments are within an interval.
+    for stopped_ms in [5000, 5400, 5800, 6200] {
+        let (clock, stopped) = (Arc::new(ManualClock::new()), Duration::from_millis(stopped_ms));
+        let mut plant = Stopped(SimulatedPlant::new(&clock, 90), stopped, Duration::from_secs(65));
+        let (optimizer, seen) = Scripted::new(&[2; 90], refuse);
+        let outcome = run(&mut plant, optimizer, settings(), &*clock);
+        let seen = seen.lock();
+        assert!(seen.len() > 10 && outcome.tuning_error.is_none());
+        for observation in seen.iter() {
+            let share = observation.throughput.network / STREAM / 2.0;
+            assert!(observation.interval == Duration::from_secs(1) && (share - 1.0).abs() < 1e-6, "{stopped_ms}: {share}");
+        }
+    }
+}
+
 #[test]
 fn at_the_quick_pace_an_interval_waits_until_new_streams_have_repaired_their_losses() {
     let ends = |pace: Pace, interval: Option<Duration>| {
