@@ -13,22 +13,48 @@ pub(super) struct TcpCounters(Mutex<Counters>);
 
 #[derive(Default)]
 struct Counters {
-    open: HashMap<u16, TcpGauge>,
+    open: HashMap<u16, Open>,
     ended: Option<TcpMeters>,
+}
+
+/// An open stream: what tells its counters, and what they were when they were read last.
+struct Open {
+    gauge: TcpGauge,
+    last: TcpSnapshot,
+}
+
+impl Open {
+    /// Its counters now. Those that the system keeps in 32 bits begin anew after some terabytes; here they go on.
+    fn read(&mut self) -> Option<TcpSnapshot> {
+        let (last, now) = (self.last, (self.gauge)()?);
+        self.last = TcpSnapshot {
+            segments_out: carried_on(last.segments_out, now.segments_out),
+            retransmitted: carried_on(last.retransmitted, now.retransmitted),
+            delivered: carried_on(last.delivered, now.delivered),
+            ..now
+        };
+        Some(self.last)
+    }
+}
+
+/// A counter that was at `before`, carried on to where its lower 32 bits are those of `now`; one that fell stays.
+fn carried_on(before: u64, now: u64) -> u64 {
+    let grown = now.wrapping_sub(before) & u64::from(u32::MAX);
+    if grown > u64::from(u32::MAX / 2) { before } else { before + grown }
 }
 
 impl TcpCounters {
     /// Counts a stream from now on, if its system tells anything of it.
     pub(super) fn opened(&self, number: u16, gauge: Option<TcpGauge>) {
         if let Some(gauge) = gauge {
-            self.0.lock().open.insert(number, gauge);
+            self.0.lock().open.insert(number, Open { gauge, last: TcpSnapshot::default() });
         }
     }
 
     /// Counts what a stream has sent until now, and no more of it.
     pub(super) fn ended(&self, number: u16) {
         let mut counters = self.0.lock();
-        if let Some(last) = counters.open.remove(&number).and_then(|gauge| gauge()).map(TcpMeters::from) {
+        if let Some(last) = counters.open.remove(&number).and_then(|mut open| open.read()).map(TcpMeters::from) {
             let before = counters.ended.unwrap_or_default();
             counters.ended = Some(TcpMeters {
                 segments: before.segments + last.segments,
@@ -42,9 +68,9 @@ impl TcpCounters {
     /// The sums over all streams, and the mean round trip time of those that know theirs; and the segments that each open one got through.
     /// `None` where the system tells nothing.
     pub(super) fn meters(&self) -> Option<(TcpMeters, Vec<(u16, u64)>)> {
-        let counters = self.0.lock();
+        let mut counters = self.0.lock();
         let open: Vec<(u16, TcpSnapshot)> =
-            counters.open.iter().filter_map(|(number, gauge)| Some((*number, gauge()?))).collect();
+            counters.open.iter_mut().filter_map(|(number, open)| Some((*number, open.read()?))).collect();
         let each: Vec<TcpMeters> = open.iter().map(|(_, tcp)| TcpMeters::from(*tcp)).chain(counters.ended).collect();
         let sum = |of: fn(&TcpMeters) -> u64| each.iter().map(of).sum::<u64>();
         let timed = each.iter().filter(|tcp| tcp.rtt_us > 0).count() as u64;
@@ -116,6 +142,29 @@ mod tests {
         // A stream of the same number counts besides.
         counters.opened(1, Some(stream(&one, 2000)));
         assert_eq!(sums(&counters).segments, 70);
+    }
+
+    #[test]
+    fn counters_of_32_bits_that_begin_anew_go_on() {
+        const ROUND: u64 = 1 << 32;
+        let (counters, segments) = (TcpCounters::default(), Arc::new(AtomicU64::new(0)));
+        let told = Arc::clone(&segments);
+        counters.opened(
+            1,
+            Some(Arc::new(move || {
+                let all = told.load(Ordering::Relaxed) % ROUND;
+                Some(TcpSnapshot { segments_out: all, retransmitted: all, delivered: all, ..TcpSnapshot::default() })
+            })),
+        );
+        for all in [ROUND / 3, ROUND / 3 * 2, ROUND - 5, ROUND + 7, ROUND + ROUND / 3] {
+            segments.store(all, Ordering::Relaxed);
+            let (sum, each) = counters.meters().unwrap();
+            assert_eq!((sum.segments, sum.retransmitted, each), (all, all, vec![(1, all)]));
+        }
+        segments.store(ROUND + ROUND / 2, Ordering::Relaxed);
+        counters.ended(1);
+        assert_eq!(sums(&counters).segments, ROUND + ROUND / 2);
+        assert_eq!([carried_on(9, 5), carried_on(ROUND + 9, 5), carried_on(0, ROUND - 1)], [9, ROUND + 9, 0]);
     }
 
     #[test]
