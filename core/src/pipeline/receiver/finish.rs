@@ -71,8 +71,12 @@ impl Shared {
         Ok(())
     }
 
-    /// Removes the journal and whatever else is left of the transfer.
+    /// Removes the journal and whatever else is left of the transfer, unless another process has begun it again and holds the journal.
     pub(crate) fn discard(&self) {
+        let held = self.store.journal(&self.key);
+        if held.as_ref().is_err_and(|error| error.kind() == ErrorKind::AlreadyExists) {
+            return;
+        }
         if let Err(error) = self.store.discard(&self.key) {
             tracing::warn!(%error, "what is left of the transfer could not be removed");
         }

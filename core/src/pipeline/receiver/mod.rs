@@ -342,7 +342,7 @@ impl Receiver {
         let journaled = self.shared.journal.lock().is_some();
         self.shared.close_journal();
         if journaled && !self.shared.is_resumable() {
-            let _ = self.shared.store.discard(&self.shared.key);
+            self.shared.discard();
         }
     }
 }

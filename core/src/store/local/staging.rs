@@ -1,7 +1,7 @@
 //! The directory `.edt` at the root: temporary and partial files, and journals, in the same file system as the final names.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -122,15 +122,17 @@ impl Staging {
         self.forget(key);
         self.forget(TEMPORARY);
         let directory = below(key);
+        // Listed before the journal goes: from then on another process may begin the same transfer here.
+        let names = |found: Found| (found.name != *OsStr::new(JOURNAL)).then_some(found.name);
+        let rest: Vec<OsString> =
+            root.entries(&directory).map(|found| found.flatten().filter_map(names).collect()).unwrap_or_default();
         match root.remove_file(&directory.join(JOURNAL)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         // Without its journal nothing continues the rest, and some of it may be not ours to remove, as what NFS keeps of open files.
-        if let Ok(rest) = root.entries(&directory) {
-            for found in rest.flatten() {
-                let _ = root.remove_file(&directory.join(&found.name));
-            }
+        for name in rest {
+            let _ = root.remove_file(&directory.join(name));
         }
         let _ = root.remove_directory(&directory);
         remove_empty(root);

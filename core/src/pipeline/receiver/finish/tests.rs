@@ -73,6 +73,26 @@ fn a_complete_transfer_keeps_its_journal_until_the_caller_has_heard() {
     assert!(!journal.exists());
 }
 
+#[test]
+fn what_another_process_goes_on_with_is_not_discarded() {
+    let place = tempfile::tempdir().unwrap();
+    let store = Arc::new(LocalStore::confined(place.path(), Symlinks::Keep).unwrap());
+    let (near, _far) = memory::pair();
+    let receiver = receiver(store, near.sender);
+    let staged = place.path().join(".edt").join(&receiver.shared.key);
+    receiver.shared.resumable.store(true, Ordering::Relaxed);
+    receiver.shared.finish(true).unwrap();
+    // The same transfer begins again before the caller of this one has said that it heard of its end.
+    let other = LocalStore::confined(place.path(), Symlinks::Keep).unwrap();
+    let held = other.journal(&receiver.shared.key).unwrap();
+    std::fs::write(staged.join("1"), "partial").unwrap();
+    receiver.goodbye();
+    assert!(staged.join("journal").exists() && staged.join("1").exists());
+    drop(held);
+    receiver.shared.discard();
+    assert!(!staged.exists());
+}
+
 #[cfg(unix)]
 #[test]
 fn a_directory_in_which_something_may_be_missing_can_be_written_to() {
