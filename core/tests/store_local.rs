@@ -181,6 +181,23 @@ fn a_dropped_writer_leaves_a_partial_file_only_for_resuming() {
 }
 
 #[test]
+fn a_file_that_cannot_have_its_size_leaves_only_what_was_there() {
+    let directory = tempdir().unwrap();
+    let store = LocalStore::open(directory.path(), Symlinks::Keep);
+    let partial = |fresh, size| {
+        let resume = Some(Partial { key: "k".to_owned(), number: 1 });
+        store.create(&NewFile { resume, fresh, ..new_file("large", size) })
+    };
+    let staged = directory.path().join(".edt/k/1");
+    // No system takes such a length.
+    assert!(partial(true, 1 << 63).is_err());
+    assert!(!staged.exists());
+    partial(true, 3).unwrap().write_at(0, b"old").unwrap();
+    assert!(partial(false, 1 << 63).is_err());
+    assert_eq!(fs::read(&staged).unwrap(), b"old");
+}
+
+#[test]
 fn a_removed_staging_directory_is_made_again() {
     let directory = tempdir().unwrap();
     for store in

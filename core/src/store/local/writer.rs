@@ -40,8 +40,9 @@ impl LocalWriter {
         };
         let shown = store.show(&new.path);
         let failed = |error: io::Error| Error::io(format!("could not create `{shown}`"), &error);
-        let (file, temporary) = opened.map_err(failed)?;
+        let (file, mut temporary) = opened.map_err(failed)?;
         if let Err(error) = size(&file, new) {
+            temporary.kept &= !new.fresh;
             return Err(match failed(error) {
                 full if full.kind() == ErrorKind::NoSpace => full.with_cause(format!("no space left for its {} bytes", new.size)),
                 other => other,
@@ -55,7 +56,11 @@ impl LocalWriter {
 /// Gives a file its final length: with blocks where that pays, as one hole where it is sparse, and not at all where it is small.
 fn size(file: &File, new: &NewFile) -> io::Result<()> {
     if new.size > PREALLOCATE_FROM && !new.sparse {
-        preallocate(file, new.size)?;
+        let before = file.metadata()?.len();
+        preallocate(file, new.size).inspect_err(|_| {
+            // Some file systems keep what they had of it before they were full: smaller files may fit there.
+            let _ = file.set_len(before);
+        })?;
     }
     if new.size > PREALLOCATE_FROM || new.sparse || new.resume.is_some() { file.set_len(new.size) } else { Ok(()) }
 }
