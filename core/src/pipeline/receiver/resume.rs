@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::buffer::SLAB_SIZE;
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::Fsync;
+use crate::options::{Fsync, Overwrite};
 use crate::path::RelativePath;
 use crate::pipeline::digest::{FileDigest, block_blake3, combine, crc64nvme};
 use crate::pipeline::journal::{BlockRecord, DoneFiles, DoneRecord, Journal, Record, RecoveredFile};
@@ -151,18 +151,19 @@ impl Shared {
             }
             let verified = self.verify(&partial);
             let whole = verified.as_ref().is_ok_and(|verified| verified.ranges.is_complete(partial.size));
-            if let Some(record) = partial.publishing.filter(|_| !whole) {
+            // Where nothing may be replaced, the final name may be a second one of the same file, and then it is in its own way.
+            if let Some(record) = partial.publishing.filter(|_| !whole || self.overwrite == Overwrite::Never) {
                 match self.was_published(&record) {
                     Ok(true) => {
                         self.take_published(record, partial.number)?;
                         continue;
                     }
-                    Ok(false) => {}
                     // It stays in the journal until it is begun again.
-                    Err(error) => {
+                    Err(error) if !whole => {
                         tracing::info!(%error, "it is not known whether a file was published");
                         continue;
                     }
+                    Ok(false) | Err(_) => {}
                 }
             }
             match verified {

@@ -113,14 +113,18 @@ fn published_files_outside_of_the_choice_are_known_to_another_attempt_as_long_as
 #[test]
 fn a_file_that_may_have_got_its_name_is_told_as_published_if_its_bytes_stand_there() {
     let (whole, old) = ([7; 10], [8; 10]);
-    // What is left under the temporary name and what stands under the final one: published or not, and what is there to go on with.
+    // What is left under the temporary name and what stands under the final one, which is not to be replaced if the next number is 1:
+    // published or not, and what is there to go on with.
     let cases = [
-        (None, Some(whole), 1, None),
-        (Some(whole), Some(old), 0, Some(10)),
-        (None, Some(old), 0, Some(0)),
-        (None, None, 0, Some(0)),
+        (None, Some(whole), 0, 1, None),
+        (Some(whole), Some(old), 0, 0, Some(10)),
+        (None, Some(old), 0, 0, Some(0)),
+        (None, None, 0, 0, Some(0)),
+        // A file gets a name that must be free as a second one, before the first one goes.
+        (Some(whole), Some(whole), 1, 1, None),
+        (Some(whole), Some(old), 1, 0, Some(10)),
     ];
-    for (temporary, final_name, published, there) in cases {
+    for (temporary, final_name, overwrite, published, there) in cases {
         let place = tempfile::tempdir().unwrap();
         let staged = place.path().join(".edt").join(TRANSFER.key());
         let store = Arc::new(LocalStore::confined(place.path(), Symlinks::Keep).unwrap());
@@ -140,7 +144,8 @@ fn a_file_that_may_have_got_its_name_is_told_as_published_if_its_bytes_stand_the
         }
         for attempt in ["first", "second"] {
             let (near, far) = memory::pair();
-            let receiver = receiver(Arc::clone(&store) as Arc<dyn Store>, near.sender, 0, &["."]);
+            let options = ReceiveOptions { overwrite, fsync: 1, ..ReceiveOptions::default() };
+            let receiver = receiver_with(Arc::clone(&store) as Arc<dyn Store>, near.sender, options, &["."]);
             receiver.shared.prepare().unwrap();
             let told = std::iter::from_fn(|| far.receiver.try_recv().ok()).map(|message| match message {
                 Message::Have(have) => have.done.len(),
