@@ -29,6 +29,18 @@ fn place() -> tempfile::TempDir {
 }
 
 #[test]
+fn what_a_server_of_the_destination_has_staged_there_stays() {
+    let place = place();
+    let staged = place.path().join("to/.edt/0123456789abcdef0123456789abcdef");
+    fs::create_dir_all(&staged).unwrap();
+    fs::write(staged.join("1"), "partial").unwrap();
+    let report = mirror(place.path(), |_| {});
+    assert_eq!((report.totals.failed, report.totals.removed), (0, 2));
+    assert!(staged.join("1").exists());
+    assert_eq!(fs::read_to_string(place.path().join("to/x")).unwrap(), "one");
+}
+
+#[test]
 fn what_a_pattern_matches_is_not_mirrored_but_a_name_with_its_characters_is() {
     let place = place();
     let at = |name: &str| place.path().join(name).to_str().unwrap().to_owned();

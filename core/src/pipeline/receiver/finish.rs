@@ -12,6 +12,7 @@ use crate::pipeline::journal::Record;
 use crate::pipeline::receiver::{Discard, Shared};
 use crate::plan::{Filter, key};
 use crate::protocol::message::{Complete, ItemFailed, ItemKind, Key, Message, parts};
+use crate::store::local::STAGING;
 use crate::store::{Depth, EntryKind};
 use crate::sync::Mutex;
 
@@ -140,7 +141,7 @@ impl Shared {
     }
 
     /// What is below a place and not kept, in the order in which it can be removed. What the filter leaves out of the source is left alone
-    /// here too, and so are the directories above it.
+    /// here too, and so are the directories above it, and what is staged at the destination itself: a server of it goes on with that.
     fn surplus_below(&self, place: &RelativePath, kept: &HashSet<Key>, complete: &mut Complete) -> Result<Vec<RelativePath>> {
         let filter = Filter::new(&self.options.include, &self.options.exclude)?;
         let base = self.base.lock().clone();
@@ -148,7 +149,8 @@ impl Shared {
         let holding = Arc::new(Mutex::new(HashSet::new()));
         let (pruning, prefix, above_pruned) = (filter.clone(), base.clone(), Arc::clone(&holding));
         let prune = Arc::new(move |path: &RelativePath| {
-            let prunes = path.strip_prefix(&prefix).is_some_and(|below| !below.is_root() && pruning.prunes(&below));
+            let left_alone = |below: &RelativePath| below.as_bytes() == STAGING.as_bytes() || pruning.prunes(below);
+            let prunes = path.strip_prefix(&prefix).is_some_and(|below| !below.is_root() && left_alone(&below));
             if prunes {
                 add_above(path, &mut above_pruned.lock());
             }

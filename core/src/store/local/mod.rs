@@ -25,6 +25,7 @@ use self::listing::Walk;
 use self::place::Place;
 use self::reader::LocalReader;
 use self::staging::Staging;
+pub(crate) use self::staging::NAME as STAGING;
 pub use self::staging::UPLOAD;
 use self::unsynced::Unsynced;
 use self::writer::LocalWriter;

@@ -19,7 +19,8 @@ use crate::options::Symlinks;
 use crate::path::{RelativePath, name_bytes};
 use crate::sync::Mutex;
 
-const NAME: &str = ".edt";
+/// The name of it.
+pub(crate) const NAME: &str = ".edt";
 const TEMPORARY: &str = "tmp";
 
 /// How the keys begin of uploads to the Flight service.
