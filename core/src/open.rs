@@ -14,7 +14,7 @@ use crate::path::{RelativePath, name_bytes};
 use crate::plan::Filter;
 use crate::plan::walk::walk;
 use crate::protocol::message::Root;
-use crate::store::local::LocalStore;
+use crate::store::local::{LocalStore, STAGING};
 use crate::store::null::{NullStore, ZeroStore};
 use crate::store::remote::{self, Purpose};
 use crate::store::throttled::{Rates, ThrottledStore};
@@ -215,7 +215,7 @@ pub(crate) fn destination(endpoint: &Endpoint, options: &TransferOptions) -> Res
 }
 
 /// Chooses the root of a local destination: partial files live beside the destination, where cleaning it does not reach them, unless
-/// that is another file system or not writable.
+/// that is another file system or not writable, or others stage there.
 fn place(path: &Path) -> Result<(PathBuf, RelativePath)> {
     let path = if path.is_dir() {
         std::fs::canonicalize(path).map_err(|cause| Error::io(format!("could not open `{}`", path.display()), &cause))?
@@ -224,24 +224,41 @@ fn place(path: &Path) -> Result<(PathBuf, RelativePath)> {
     };
     let mut root = path.parent().unwrap_or(&path).to_path_buf();
     while !root.is_dir() && root.pop() {}
-    if path.is_dir() && !same_writable_place(&root, &path) {
+    if path.is_dir() && !(same_writable_place(&root, &path) && may_stage(&root)) {
         root.clone_from(&path);
     }
     let base = relative(path.strip_prefix(&root).unwrap_or(Path::new("")))?;
     Ok((root, base))
 }
 
+/// Whether what is staged in a directory is not closed to this user, as that of another user is.
+fn may_stage(root: &Path) -> bool {
+    let staged = root.join(STAGING);
+    staged.symlink_metadata().is_err() || is_writable(&staged)
+}
+
 #[cfg(unix)]
 fn same_writable_place(parent: &Path, directory: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let device = |path: &Path| std::fs::metadata(path).map(|metadata| metadata.dev()).ok();
-    let writable = rustix::fs::access(parent, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).is_ok();
-    writable && device(parent).is_some() && device(parent) == device(directory)
+    is_writable(parent) && device(parent).is_some() && device(parent) == device(directory)
 }
 
 #[cfg(not(unix))]
 fn same_writable_place(parent: &Path, _: &Path) -> bool {
-    parent.is_dir()
+    is_writable(parent)
+}
+
+/// Whether this user may put something into a directory.
+#[cfg(unix)]
+fn is_writable(directory: &Path) -> bool {
+    use rustix::fs::{Access, access};
+    directory.is_dir() && access(directory, Access::WRITE_OK | Access::EXEC_OK).is_ok()
+}
+
+#[cfg(not(unix))]
+fn is_writable(directory: &Path) -> bool {
+    directory.is_dir()
 }
 
 /// The path without `.` and `..`, from the root of the file system.
@@ -339,4 +356,25 @@ pub(crate) fn local(path: &Path) -> Result<(LocalStore, RelativePath)> {
     let parent = path.parent().unwrap_or(Path::new("/"));
     let name = relative(path.strip_prefix(parent).unwrap_or(&path))?;
     Ok((LocalStore::open(parent, Symlinks::Keep), name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_destination_is_the_root_itself_where_others_stage_beside_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let above = std::fs::canonicalize(directory.path()).unwrap();
+        let to = above.join("to");
+        std::fs::create_dir(&to).unwrap();
+        let beside = (above.clone(), RelativePath::from_user("to").unwrap());
+        assert_eq!(place(&to).unwrap(), beside);
+        std::fs::create_dir(above.join(STAGING)).unwrap();
+        assert_eq!(place(&to).unwrap(), beside);
+        // Stands for the directory of another user, which is closed to this one.
+        std::fs::remove_dir(above.join(STAGING)).unwrap();
+        std::fs::write(above.join(STAGING), "theirs").unwrap();
+        assert_eq!(place(&to).unwrap(), (to, RelativePath::root()));
+    }
 }
