@@ -22,6 +22,9 @@ pub(crate) use division::Worker;
 /// Files and packs that listing may be ahead of the streams: bounds memory whatever the number of files.
 const AHEAD: usize = 2048;
 
+/// Files that are begun before one of them goes before larger ones: each is open at both ends until all of it is handed out.
+const MOST_BEGUN: usize = 256;
+
 /// What chunks begin at multiples of.
 pub(super) const BLOCK: u64 = SLAB_SIZE as u64;
 
@@ -305,7 +308,12 @@ impl State {
         {
             return Some(pack);
         }
-        let begun = if cut.one_by_one { self.begun.iter().find(|key| self.files.get(key).is_some_and(allowed)) } else { None };
+        let may_go_on = |key: &&(u64, u32)| self.files.get(key).is_some_and(allowed);
+        let begun = match self.begun.len() {
+            _ if cut.one_by_one => self.begun.iter().find(may_go_on),
+            MOST_BEGUN.. => self.begun.iter().rev().find(may_go_on),
+            _ => None,
+        };
         let largest = || self.files.iter().rev().find(|(_, remaining)| allowed(remaining)).map(|(key, _)| key);
         let Some(key) = begun.or_else(largest).copied() else { return self.take_pack(0) };
         self.take_chunk(key, cut)

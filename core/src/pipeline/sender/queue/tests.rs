@@ -98,6 +98,25 @@ fn the_largest_file_comes_first() {
 }
 
 #[test]
+fn of_many_equal_files_only_some_are_begun_at_a_time() {
+    let (queue, files) = (Queue::default(), 600);
+    for number in 1..=files {
+        queue.add_file(file(number, 4 << 20), std::iter::once(0..4 << 20).collect());
+    }
+    let (mut left, mut most) = (std::collections::HashMap::new(), 0);
+    for _ in 0..files * 4 {
+        let Next::Unit(Unit::Chunk(file, range)) = take(&queue, cut(1 << 20), Duration::ZERO) else { panic!("work is left") };
+        let bytes = left.entry(file.header.file).or_insert(4u64 << 20);
+        *bytes -= range.end - range.start;
+        if *bytes == 0 {
+            left.remove(&file.header.file);
+        }
+        most = most.max(left.len());
+    }
+    assert_eq!((left.len(), most), (0, MOST_BEGUN));
+}
+
+#[test]
 fn packs_go_first_once_listing_has_ended() {
     let queue = Queue::default();
     queue.add_file(file(1, 9 << 20), std::iter::once(0..9 << 20).collect());
