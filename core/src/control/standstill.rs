@@ -3,10 +3,9 @@
 
 use std::time::Duration;
 
-/// How much later than it was due an interval ends where this process stood still, by its own clock; and how much longer than that it is by the
-/// clock of a sender elsewhere, whose meters may come late by themselves.
-const LATE: Duration = Duration::from_secs(1);
-const LONGER: Duration = Duration::from_secs(5);
+/// How much later than it was due an interval ends where a process stood still: this one by its own clock, or a sender elsewhere by its own. Hosts
+/// that are busy and meters that have far to go are late by less.
+const LATE: Duration = Duration::from_secs(5);
 
 /// When the interval that has begun is due, and what was seen of the one before it.
 #[derive(Default)]
@@ -25,7 +24,7 @@ impl Standstill {
     /// It is over, and took so long by the clock of the sender. Whether anybody stood still in it, or in the one before it: streams find their
     /// windows again after that.
     pub(super) fn end(&mut self, now: Duration, measured: Duration) -> bool {
-        let stood = now >= self.due + LATE || measured >= self.length + LONGER;
+        let stood = now >= self.due + LATE || measured >= self.length + LATE;
         std::mem::replace(&mut self.before, stood) || stood
     }
 }
