@@ -13,6 +13,7 @@ mod tests;
 mod tls;
 mod write;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use suppaftp::Status;
@@ -28,6 +29,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::options::Overwrite;
 use crate::path::RelativePath;
 use crate::store::{Entry, EntryKind, Metadata, Times};
+use crate::sync::Mutex;
 
 const PORT: u16 = 21;
 
@@ -41,6 +43,8 @@ const MOST_CONNECTIONS: u16 = 8;
 #[derive(Clone)]
 pub(crate) struct Ftp {
     pool: Arc<Pool>,
+    /// Files whose size the server does not tell, and why not.
+    unsized_files: Arc<Mutex<HashMap<RelativePath, Error>>>,
 }
 
 impl Ftp {
@@ -61,7 +65,7 @@ impl Ftp {
             place: if absolute { format!("{}/", url.place()) } else { url.place() },
         };
         let tls = (url.scheme == Scheme::Ftps).then(Tls::new).transpose()?;
-        Ok(Self { pool: Arc::new(Pool::new(login, tls)) })
+        Ok(Self { pool: Arc::new(Pool::new(login, tls)), unsized_files: Arc::default() })
     }
 
     /// The path of an entry on the server.
@@ -89,7 +93,7 @@ impl Ftp {
         match self.call(OPERATION, path, |control, whole| control.size(whole)) {
             Ok(size) => {
                 let mut facts = Facts::of(EntryKind::File);
-                facts.size = size as u64;
+                facts.size = Some(size as u64);
                 facts.modified_ns = self.modified(path)?;
                 Ok(facts)
             }
@@ -196,7 +200,7 @@ impl Served for Ftp {
         let (facts, _) = facts::of_machine_line(&line).ok_or_else(|| {
             Error::new(ErrorKind::Protocol, self.what(what, path)).with_cause("the server's answer makes no sense")
         })?;
-        Ok(facts.entry(path.clone()))
+        self.described(path.clone(), facts)
     }
 
     fn children(&self, path: &RelativePath) -> Result<Vec<Entry>> {
@@ -209,6 +213,10 @@ impl Served for Ftp {
             }
             listed => listed,
         }
+    }
+
+    fn trouble(&self, entry: &RelativePath) -> Option<Error> {
+        self.unsized_files.lock().get(entry).map(|error| error.clone().about(entry))
     }
 
     fn read(&self, path: &RelativePath, entry: &Entry) -> Result<Box<dyn Ranges>> {

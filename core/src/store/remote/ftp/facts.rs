@@ -17,7 +17,8 @@ const DEVICES: [char; 4] = ['b', 'c', 'p', 's'];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) kind: EntryKind,
-    pub(super) size: u64,
+    /// `None` if the line does not say.
+    pub(super) size: Option<u64>,
     pub(super) modified_ns: Option<i64>,
     version: Option<u64>,
     /// Whether it is the listed directory itself or the one above.
@@ -26,33 +27,37 @@ pub(super) struct Facts {
 
 impl Facts {
     pub(super) fn of(kind: EntryKind) -> Self {
-        Self { kind, size: 0, modified_ns: None, version: None, own: false }
+        Self { kind, size: None, modified_ns: None, version: None, own: false }
+    }
+
+    /// Whether this is of a file whose size is still to be asked for: without it the file would be copied as an empty one.
+    pub(super) fn lacks_size(&self) -> bool {
+        self.kind == EntryKind::File && self.size.is_none()
     }
 
     pub(super) fn entry(self, path: RelativePath) -> Entry {
-        let size = if self.kind == EntryKind::File { self.size } else { 0 };
+        let size = self.size.filter(|_| self.kind == EntryKind::File).unwrap_or(0);
         let Self { kind, modified_ns, version, .. } = self;
         Entry { path, kind, size, modified_ns, mode: None, version, sparse: false }
     }
 }
 
-/// Reads `fact=value;fact=value; name` of RFC 3659; `None` also for a file without a size, which would be copied as an empty one.
+/// Reads `fact=value;fact=value; name` of RFC 3659.
 pub(super) fn of_machine_line(line: &str) -> Option<(Facts, &str)> {
     let (told, name) = line.split_once(' ')?;
     if !told.is_empty() && !told.contains('=') {
         return None;
     }
-    let (mut facts, mut size) = (Facts::of(EntryKind::Other), None);
+    let mut facts = Facts::of(EntryKind::Other);
     for (fact, value) in told.split(';').filter_map(|fact| fact.split_once('=')) {
         match fact.to_ascii_lowercase().as_str() {
             "type" => (facts.kind, facts.own) = kind_of(value),
-            "size" => size = Some(value.parse::<u64>().ok()?),
+            "size" => facts.size = Some(value.parse().ok()?),
             "modify" => facts.modified_ns = time_of(value),
             "unique" => facts.version = Some(version_of(value)),
             _ => {}
         }
     }
-    facts.size = if facts.kind == EntryKind::File { size? } else { size.unwrap_or(0) };
     Some((facts, name))
 }
 
@@ -96,7 +101,7 @@ pub(super) fn of_list_line(line: &str) -> Option<(Facts, String)> {
     };
     let modified = file.modified().duration_since(UNIX_EPOCH).ok();
     let mut facts = Facts::of(kind);
-    facts.size = file.size() as u64;
+    facts.size = Some(file.size() as u64);
     facts.modified_ns = modified.and_then(|since| i64::try_from(since.as_nanos()).ok());
     facts.own = matches!(file.name(), "." | "..");
     Some((facts, file.name().to_owned()))
@@ -171,7 +176,7 @@ mod tests {
     fn machine_lines_are_read() {
         let line = "Type=file;Size=5;Modify=20090213233130.25;UNIX.mode=0644;unique=fd01U7; a; b =c";
         let (facts, name) = of_machine_line(line).unwrap();
-        assert_eq!((name, &facts.kind, facts.size), ("a; b =c", &EntryKind::File, 5));
+        assert_eq!((name, &facts.kind, facts.size), ("a; b =c", &EntryKind::File, Some(5)));
         assert_eq!(facts.modified_ns, Some(1_234_567_890_250_000_000));
         assert!(facts.version.is_some() && !facts.own);
         let (facts, name) = of_machine_line("type=cdir;sizd=4096; .").unwrap();
@@ -181,15 +186,16 @@ mod tests {
         assert_eq!(facts.entry(RelativePath::root()).size, 0);
         assert_eq!(of_machine_line("nonsense"), None);
         assert_eq!(of_machine_line("type=file;size=-1; x"), None);
-        assert_eq!(of_machine_line("type=file;modify=20090213233130; x"), None);
-        assert!(of_machine_line("type=dir; x").is_some());
+        for (line, lacks) in [("type=file; x", true), ("type=file;size=0; x", false), ("type=dir; x", false)] {
+            assert_eq!(of_machine_line(line).map(|(facts, _)| facts.lacks_size()), Some(lacks), "{line}");
+        }
         assert_eq!(of_machine_line("-rw-r--r-- 1 me me 12 Nov 5 2018 a"), None);
     }
 
     #[test]
     fn lists_of_unix_and_windows_are_read() {
         let (facts, name) = of_list_line("-rw-r--r--    1 0        0            1234 Nov 05  2018 two words").unwrap();
-        assert_eq!((name.as_str(), facts.kind, facts.size), ("two words", EntryKind::File, 1234));
+        assert_eq!((name.as_str(), facts.kind, facts.size), ("two words", EntryKind::File, Some(1234)));
         let (facts, name) = of_list_line("lrwxrwxrwx 1 me me 3 Nov 05 2018 link -> to").unwrap();
         assert_eq!((name.as_str(), facts.kind), ("link", EntryKind::Symlink(b"to".as_slice().into())));
         assert!(of_list_line("drwxr-xr-x 2 me me 4096 Nov 05 2018 ..").unwrap().0.own);
@@ -209,7 +215,7 @@ mod tests {
             "10-19-2020  03:19PM  12 a  b",
         ] {
             let (facts, name) = of_list_line(line).unwrap_or_else(|| panic!("{line}"));
-            assert_eq!((name.as_str(), facts.kind, facts.size), ("a  b", EntryKind::File, 12), "{line}");
+            assert_eq!((name.as_str(), facts.kind, facts.size), ("a  b", EntryKind::File, Some(12)), "{line}");
         }
         assert_eq!(of_list_line("10-19-2020  03:19PM  12 a").unwrap().0.modified_ns, time_of("20201019151900"));
         let (facts, name) = of_list_line("brw-rw---- 1 root disk 8, 0 Nov 5 2018 sda").unwrap();
