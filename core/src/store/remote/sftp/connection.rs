@@ -6,9 +6,9 @@ use std::process::{ChildStdin, ChildStdout};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use super::reply::{Reply, longs, read_hello, read_packet};
 use super::request::{Request, hello};
@@ -18,6 +18,13 @@ use crate::sync::Mutex;
 
 /// How long a server may take from the start of the client to its greeting.
 const GREETING: Duration = Duration::from_mins(2);
+
+/// How long a server may answer nothing to what it is asked. It carries out one request after the other, and may flush a large file to a
+/// disk in the network when that is closed.
+const SILENCE: Duration = Duration::from_mins(5);
+
+/// How often in that time it is looked whether it is over.
+const LOOKS: u32 = 10;
 
 /// What servers take that tell no limits.
 const PLAIN: u32 = 32 << 10;
@@ -45,6 +52,8 @@ pub(super) struct Connection {
     shared: Arc<Shared>,
     facts: Facts,
     reader: Option<JoinHandle<()>>,
+    /// Dropping the sender ends the thread.
+    watcher: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 struct Shared {
@@ -59,6 +68,8 @@ struct Shared {
 #[derive(Default)]
 struct Waiting {
     asked: HashMap<u32, Asked>,
+    /// When the server last answered, or when it was first asked after it had answered all.
+    since: Option<Instant>,
     broken: Option<Error>,
 }
 
@@ -98,20 +109,13 @@ impl Connection {
         if let Err(cause) = input.write_all(&hello()).and_then(|()| input.flush()) {
             return Err(ssh.failure(&cause));
         }
-        let shared = Arc::new(Shared {
-            input: Mutex::new(input),
-            ssh: Mutex::new(ssh),
-            waiting: Mutex::default(),
-            next: AtomicU32::new(1),
-            in_flight: AtomicU64::new(0),
-        });
+        let shared = Arc::new(Shared::new(input, ssh));
         let (greet, greeted) = bounded(1);
-        let body = Arc::clone(&shared);
-        let reader = std::thread::Builder::new()
-            .name("edt-sftp".to_owned())
-            .spawn(move || body.receive(output, &greet))
-            .map_err(|cause| Error::io("could not start a thread", &cause))?;
-        let mut connection = Self { shared, facts: Facts::plain(&[]), reader: Some(reader) };
+        let (body, watched) = (Arc::clone(&shared), Arc::clone(&shared));
+        let reader = thread("edt-sftp", move || body.receive(output, &greet))?;
+        let mut connection = Self { shared, facts: Facts::plain(&[]), reader: Some(reader), watcher: None };
+        let (open, closed) = bounded(0);
+        connection.watcher = Some((open, thread("edt-sftp-watch", move || watched.watch(&closed, SILENCE))?));
         let extensions = greeted.recv_timeout(GREETING).unwrap_or_else(|_| Err(target.silent()))?;
         connection.facts = match facts {
             Some(facts) => facts,
@@ -146,7 +150,7 @@ impl Connection {
             if let Some(error) = &waiting.broken {
                 return Err(error.clone());
             }
-            waiting.asked.insert(number, Asked { answer, weight });
+            waiting.ask(number, Asked { answer, weight }, Instant::now());
         }
         shared.in_flight.fetch_add(weight, Ordering::Relaxed);
         // Held while it writes: packets of several threads must not mix.
@@ -203,7 +207,63 @@ fn has(extensions: &[Vec<u8>], name: &[u8]) -> bool {
     extensions.iter().any(|extension| extension == name)
 }
 
+fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let started = std::thread::Builder::new().name(name.to_owned()).spawn(body);
+    started.map_err(|cause| Error::io("could not start a thread", &cause))
+}
+
+impl Waiting {
+    fn ask(&mut self, number: u32, asked: Asked, now: Instant) {
+        if self.asked.is_empty() {
+            self.since = Some(now);
+        }
+        self.asked.insert(number, asked);
+    }
+
+    fn take(&mut self, number: u32, now: Instant) -> Option<Asked> {
+        self.since = Some(now);
+        self.asked.remove(&number)
+    }
+
+    /// Whether something is asked, and nothing was answered for longer than this.
+    fn is_silent(&self, silence: Duration, now: Instant) -> bool {
+        !self.asked.is_empty() && self.since.is_some_and(|since| now.duration_since(since) > silence)
+    }
+}
+
 impl Shared {
+    fn new(input: ChildStdin, ssh: Ssh) -> Self {
+        Self {
+            input: Mutex::new(input),
+            ssh: Mutex::new(ssh),
+            waiting: Mutex::default(),
+            next: AtomicU32::new(1),
+            in_flight: AtomicU64::new(0),
+        }
+    }
+
+    /// Ends the connection if the server answers nothing, so that those go on who wait for it, or for room on the way to it.
+    fn watch(&self, closed: &Receiver<()>, silence: Duration) {
+        while closed.recv_timeout(silence / LOOKS) == Err(RecvTimeoutError::Timeout) {
+            if self.waiting.lock().is_silent(silence, Instant::now()) {
+                let error = self.ssh.lock().silent(silence);
+                // First, for the reader would say that the client ended without a word.
+                self.fail(&error);
+                self.ssh.lock().end();
+                return;
+            }
+        }
+    }
+
+    /// Answers all who wait, and all who ask from now on, with an error: the first one.
+    fn fail(&self, error: &Error) {
+        let mut waiting = self.waiting.lock();
+        let error = waiting.broken.get_or_insert_with(|| error.clone()).clone();
+        for (_, asked) in waiting.asked.drain() {
+            let _ = asked.answer.send(Err(error.clone()));
+        }
+    }
+
     /// Hands out replies until the connection ends.
     fn receive(&self, output: ChildStdout, greet: &Sender<Result<Vec<Vec<u8>>>>) {
         let mut output = BufReader::with_capacity(64 << 10, output);
@@ -220,17 +280,12 @@ impl Shared {
             Err(cause) => cause,
         };
         let error = self.ssh.lock().failure(&cause);
-        let mut waiting = self.waiting.lock();
-        waiting.broken = Some(error.clone());
-        for (_, asked) in waiting.asked.drain() {
-            let _ = asked.answer.send(Err(error.clone()));
-        }
-        drop(waiting);
+        self.fail(&error);
         let _ = greet.try_send(Err(error));
     }
 
     fn answer(&self, number: u32, reply: Reply) {
-        let Some(asked) = self.waiting.lock().asked.remove(&number) else { return };
+        let Some(asked) = self.waiting.lock().take(number, Instant::now()) else { return };
         self.in_flight.fetch_sub(asked.weight, Ordering::Relaxed);
         // Nobody may be waiting any more.
         let _ = asked.answer.send(Ok(reply));
@@ -242,6 +297,10 @@ impl Drop for Connection {
         self.shared.ssh.lock().end();
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
+        }
+        if let Some((open, watcher)) = self.watcher.take() {
+            drop(open);
+            let _ = watcher.join();
         }
     }
 }
@@ -282,5 +341,45 @@ mod tests {
         assert_eq!((facts.read, facts.write), (128 << 10, 64 << 10));
         let facts = facts.limited(&[262_144, 0]);
         assert_eq!((facts.read, facts.write), (PLAIN, PLAIN));
+    }
+
+    fn asked() -> (Asked, Ticket) {
+        let (answer, ticket) = bounded(1);
+        (Asked { answer, weight: 0 }, Ticket { answer: ticket })
+    }
+
+    #[test]
+    fn a_server_is_silent_only_while_it_owes_answers_and_gives_none() {
+        let (mut waiting, begun, minute) = (Waiting::default(), Instant::now(), Duration::from_mins(1));
+        let at = |minutes: u32| begun + minutes * minute;
+        assert!(!waiting.is_silent(minute, at(9)));
+        waiting.ask(1, asked().0, at(10));
+        waiting.ask(2, asked().0, at(11));
+        assert!(!waiting.is_silent(minute, at(11)) && waiting.is_silent(minute, at(12)));
+        assert!(waiting.take(1, at(12)).is_some());
+        assert!(!waiting.is_silent(minute, at(13)) && waiting.is_silent(minute, at(14)));
+        assert!(waiting.take(2, at(14)).is_some());
+        assert!(!waiting.is_silent(minute, at(20)));
+        waiting.ask(3, asked().0, at(20));
+        assert!(!waiting.is_silent(minute, at(21)));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_server_that_answers_nothing_is_a_lost_connection() {
+        use std::process::{Command, Stdio};
+
+        let mut child = Command::new("sleep").arg("600").stdin(Stdio::piped()).spawn().unwrap();
+        let input = child.stdin.take().unwrap();
+        let shared = Shared::new(input, Ssh::new(child, tempfile::tempfile().unwrap(), "sftp://h".to_owned()));
+        let (asked, ticket) = asked();
+        shared.waiting.lock().ask(1, asked, Instant::now());
+        let (_open, closed) = bounded(0);
+        shared.watch(&closed, Duration::from_millis(10));
+        let error = ticket.wait().unwrap_err();
+        assert_eq!((error.kind(), error.what()), (ErrorKind::ConnectionLost, "lost the connection to `sftp://h`"));
+        // What the end of the client says comes too late.
+        shared.fail(&Error::new(ErrorKind::ConnectionLost, "ssh ended"));
+        assert_eq!(shared.waiting.lock().broken.as_ref().map(Error::what), Some(error.what()));
     }
 }

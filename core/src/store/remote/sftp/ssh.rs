@@ -124,7 +124,7 @@ impl Target {
         apart(&mut command);
         let mut child = command.spawn().map_err(|cause| self.not_started(&cause))?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
-        let mut ssh = Ssh { child, errors, place: self.place.clone() };
+        let mut ssh = Ssh::new(child, errors, self.place.clone());
         match (input, output) {
             (Some(input), Some(output)) => Ok((ssh, input, output)),
             _ => Err(ssh.failure(&io::Error::other("its streams are missing"))),
@@ -176,6 +176,17 @@ impl Target {
 }
 
 impl Ssh {
+    /// A client that is running; `errors` is what it writes to, `place` the URL of its server, for people.
+    pub(super) fn new(child: Child, errors: File, place: String) -> Self {
+        Self { child, errors, place }
+    }
+
+    /// The error for a server that answers nothing.
+    pub(super) fn silent(&self, within: Duration) -> Error {
+        Error::new(ErrorKind::ConnectionLost, format!("lost the connection to `{}`", self.place))
+            .with_cause(format!("the server answered nothing for {} s", within.as_secs()))
+    }
+
     /// Ends the client, and reaps it.
     pub(super) fn end(&mut self) {
         let _ = self.child.kill();
