@@ -25,6 +25,8 @@ mod copying;
 mod describe;
 mod failure;
 mod removal;
+#[cfg(test)]
+mod served;
 mod sums;
 mod transport;
 mod writing;

@@ -177,20 +177,10 @@ impl S3 {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write};
-    use std::net::{TcpListener, TcpStream};
     use std::sync::Arc;
 
-    use aws_sdk_s3::Client;
-    use aws_sdk_s3::config::retry::RetryConfig;
-    use aws_sdk_s3::config::{BehaviorVersion, Config, Region, StalledStreamProtectionConfig};
-
-    use super::super::client::Signing;
-    use super::super::sums::Sums;
-    use super::super::transport::Transport;
+    use super::super::served::bucket;
     use super::*;
-    use crate::store::remote::lane::Kept;
-    use crate::store::remote::web::Web;
 
     fn source(size: u64) -> Source<'static> {
         Source { place: CopySource { bucket: "b", key: "a b/c+d%", size }, head: HeadObjectOutput::builder().build() }
@@ -216,55 +206,11 @@ mod tests {
     fn a_copy_in_parts_is_completed_though_that_fails_at_first_and_nobody_may_look_at_it() {
         let asked = Arc::default();
         let source = CopySource { bucket: "bucket", key: "from", size: 6 << 30 };
-        let copied = bucket(&asked).copy_from(&source, "to", &About::default(), &Patience::new());
+        let copied = bucket(&asked, answer).copy_from(&source, "to", &About::default(), &Patience::new());
         assert_eq!(copied.unwrap(), None);
         let asked = asked.lock();
         let count = |method: &str| asked.iter().filter(|request| request.starts_with(method)).count();
         assert_eq!((count("PUT"), count("POST"), count("DELETE")), (12, 1 + 2, 0), "{asked:?}");
-    }
-
-    /// A bucket whose service answers as [`answer`] says, and notes what it was asked.
-    fn bucket(asked: &Arc<Mutex<Vec<String>>>) -> S3 {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let config = Config::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .region(Region::from_static("nowhere"))
-            .endpoint_url(format!("http://{}", listener.local_addr().unwrap()))
-            .force_path_style(true)
-            .http_client(Transport::new(Web::new().unwrap()))
-            .retry_config(RetryConfig::disabled())
-            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
-            .allow_no_auth()
-            .build();
-        let asked = Arc::clone(asked);
-        std::thread::spawn(move || {
-            for socket in listener.incoming() {
-                let mut socket = socket.unwrap();
-                let request = request(&mut socket);
-                let mut asked = asked.lock();
-                socket.write_all(answer(&request, &asked).as_bytes()).unwrap();
-                asked.push(request);
-            }
-        });
-        let (client, signing) = (Client::from_conf(config), Signing::NotWanted);
-        let sums = Sums::new(false, signing);
-        S3 { client, bucket: "bucket".to_owned(), signing, sums, elsewhere: true, payer: None, _kept: Kept::new() }
-    }
-
-    /// Reads a request to its end; answers with its method and target.
-    fn request(socket: &mut TcpStream) -> String {
-        let (mut request, mut piece) = (String::new(), [0; 4096]);
-        loop {
-            if let Some((head, body)) = request.split_once("\r\n\r\n") {
-                let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-                if length.is_none_or(|length| body.len() >= length.parse::<usize>().unwrap()) {
-                    return head.split(" HTTP/").next().unwrap().to_owned();
-                }
-            }
-            let count = socket.read(&mut piece).unwrap();
-            assert!(count > 0, "{request}");
-            request.push_str(std::str::from_utf8(&piece[..count]).unwrap());
-        }
     }
 
     /// Fails to complete an upload until it is asked once more, and describes to this user what is copied and not the copy.
