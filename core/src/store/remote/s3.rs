@@ -24,6 +24,7 @@ mod client;
 mod copying;
 mod describe;
 mod failure;
+mod listing;
 mod removal;
 #[cfg(test)]
 mod served;
@@ -287,27 +288,7 @@ impl Objects for S3 {
     }
 
     fn uploads(&self, prefix: &str) -> Result<Vec<Upload>> {
-        let mut uploads = Vec::new();
-        let mut markers = (None, None);
-        loop {
-            let request = self
-                .client
-                .list_multipart_uploads()
-                .bucket(&self.bucket)
-                .prefix(prefix)
-                .set_key_marker(markers.0.take())
-                .set_upload_id_marker(markers.1.take())
-                .set_request_payer(self.payer.clone());
-            let answer = self.attempt("list the uploads of", prefix, request.send())?;
-            uploads.extend(answer.uploads().iter().filter_map(|upload| {
-                let begun_ns = describe::time(upload.initiated());
-                Some(Upload { key: upload.key()?.to_owned(), id: upload.upload_id()?.to_owned(), begun_ns })
-            }));
-            if answer.is_truncated() != Some(true) || answer.next_key_marker().is_none() {
-                return Ok(uploads);
-            }
-            markers = (answer.next_key_marker, answer.next_upload_id_marker);
-        }
+        self.list_uploads(prefix)
     }
 
     fn copy(&self, source: &CopySource<'_>, key: &str, about: &About, patience: &Patience) -> Result<Option<u64>> {
