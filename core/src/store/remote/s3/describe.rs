@@ -109,7 +109,15 @@ pub(super) fn crc64nvme(head: &HeadObjectOutput) -> Option<u64> {
     head.checksum_crc64_nvme().and_then(parse_crc64nvme)
 }
 
-/// A page of a listing; what the next is asked for with is empty if there is one and the service does not say where it begins.
+/// What the next page is asked for with begins with this if it is the key behind which that begins: a token, which came in XML, cannot.
+const BEHIND: char = '\0';
+
+/// The key behind which a page begins, of a service that gave no token for it; empty if it gave no key either.
+pub(super) fn key_of(next: &str) -> Option<&str> {
+    next.strip_prefix(BEHIND)
+}
+
+/// A page of a listing. Where a service says that there is another one, and not where it begins, that is behind the last key of this one.
 pub(super) fn page(listed: &ListObjectsV2Output) -> Page {
     // A service that cannot encode says nothing of it, and its keys are taken as they are.
     let encoded = listed.encoding_type() == Some(&EncodingType::Url);
@@ -124,11 +132,15 @@ pub(super) fn page(listed: &ListObjectsV2Output) -> Page {
             kept: None,
         })
     });
-    Page {
-        objects: objects.collect(),
-        prefixes: listed.common_prefixes().iter().filter_map(CommonPrefix::prefix).map(name).collect(),
-        next: (listed.is_truncated() == Some(true)).then(|| listed.next_continuation_token().unwrap_or_default().to_owned()),
-    }
+    let objects: Vec<Object> = objects.collect();
+    let prefixes: Vec<String> = listed.common_prefixes().iter().filter_map(CommonPrefix::prefix).map(name).collect();
+    let behind = || {
+        let last = objects.last().map(|object| &object.key).max(prefixes.last());
+        format!("{BEHIND}{}", last.map_or("", String::as_str))
+    };
+    let token = listed.next_continuation_token().filter(|token| !token.is_empty());
+    let next = (listed.is_truncated() == Some(true)).then(|| token.map_or_else(behind, str::to_owned));
+    Page { objects, prefixes, next }
 }
 
 /// Undoes the encoding of keys, in which a space is a plus. What is no encoding or no UTF-8 stays as it is.
@@ -196,9 +208,17 @@ mod tests {
     fn a_page_of_which_the_service_says_that_more_follows_is_never_the_last() {
         let next = |truncated, token: Option<&str>| {
             let listed = ListObjectsV2Output::builder().is_truncated(truncated);
+            let listed = listed.contents(Listed::builder().key("k").build());
+            let listed = listed.common_prefixes(CommonPrefix::builder().prefix("d/").build());
             page(&listed.set_next_continuation_token(token.map(str::to_owned)).build()).next
         };
         assert_eq!((next(true, Some("t")).as_deref(), next(false, Some("t"))), (Some("t"), None));
-        assert_eq!((next(true, None).as_deref(), next(false, None)), (Some(""), None));
+        let behind = next(true, None);
+        assert_eq!(
+            (behind.as_deref().and_then(key_of), next(true, Some("")), next(false, None)),
+            (Some("k"), behind.clone(), None)
+        );
+        let empty = page(&ListObjectsV2Output::builder().is_truncated(true).build()).next;
+        assert_eq!((empty.as_deref().and_then(key_of), key_of("t")), (Some(""), None));
     }
 }

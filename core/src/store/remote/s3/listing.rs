@@ -1,16 +1,82 @@
 //! What a bucket has, page by page.
 
 use aws_sdk_s3::operation::list_multipart_uploads::ListMultipartUploadsOutput;
-use aws_sdk_s3::types::MultipartUpload;
+use aws_sdk_s3::operation::list_objects::ListObjectsOutput;
+use aws_sdk_s3::operation::list_objects_v2::ListObjectsV2Output;
+use aws_sdk_s3::types::{EncodingType, MultipartUpload};
 
-use super::{S3, describe};
+use super::{Attempt, S3, describe};
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::remote::Upload;
+use crate::store::remote::{Page, Upload};
 
 /// Key and identifier of the upload behind which a page begins.
 type Markers = (Option<String>, Option<String>);
 
+/// Keys of a page at most.
+const MOST: u32 = 1000;
+
 impl S3 {
+    /// A page of keys: the first, the one that a token of the service leads to, or where it gave none the one behind a key.
+    pub(super) fn list_page(&self, prefix: &str, delimited: bool, most: u32, next: Option<&str>) -> Result<Page> {
+        let behind = next.and_then(describe::key_of);
+        if behind == Some("") {
+            return Err(self.endless(
+                "list",
+                prefix,
+                "it may not know version 2 of listings: name the objects, or prefixes with few of them",
+            ));
+        }
+        let delimiter = delimited.then(|| "/".to_owned());
+        let listed = match behind {
+            Some(key) => self.listed_behind(key, prefix, delimiter, most)?,
+            None => self.listed(next, prefix, delimiter, most)?,
+        };
+        let page = describe::page(&listed);
+        // One that does not know where to go on either would tell the same for ever.
+        match (behind, page.next.as_deref().and_then(describe::key_of)) {
+            (Some(key), Some(next)) if next <= key => {
+                Err(self.endless("list", prefix, "name the objects, or prefixes with few of them"))
+            }
+            _ => Ok(page),
+        }
+    }
+
+    fn listed(&self, token: Option<&str>, prefix: &str, delimiter: Option<String>, most: u32) -> Attempt<ListObjectsV2Output> {
+        let request = self
+            .client
+            .list_objects_v2()
+            .bucket(&self.bucket)
+            .prefix(prefix)
+            .set_delimiter(delimiter)
+            .max_keys(most.min(MOST).cast_signed())
+            .set_continuation_token(token.map(str::to_owned))
+            .encoding_type(EncodingType::Url)
+            .set_request_payer(self.payer.clone());
+        self.attempt("list", prefix, request.send())
+    }
+
+    /// Asks in version 1 of listings, which every service knows.
+    fn listed_behind(&self, key: &str, prefix: &str, delimiter: Option<String>, most: u32) -> Attempt<ListObjectsV2Output> {
+        let request = self
+            .client
+            .list_objects()
+            .bucket(&self.bucket)
+            .prefix(prefix)
+            .set_delimiter(delimiter)
+            .max_keys(most.min(MOST).cast_signed())
+            .marker(key)
+            .encoding_type(EncodingType::Url)
+            .set_request_payer(self.payer.clone());
+        self.attempt("list", prefix, request.send()).map(without_token)
+    }
+
+    /// The error of a listing that has more, and no way to it.
+    fn endless(&self, operation: &str, prefix: &str, hint: &str) -> Error {
+        Error::new(ErrorKind::Unsupported, self.could_not(operation, prefix))
+            .with_cause("the service says that there is more, but not where to go on")
+            .with_hint(hint)
+    }
+
     /// Uploads below a prefix that were begun and not completed.
     pub(super) fn list_uploads(&self, prefix: &str) -> Result<Vec<Upload>> {
         let mut uploads = Vec::new();
@@ -31,16 +97,24 @@ impl S3 {
             }));
             let Some(next) = following(&answer) else { return Ok(uploads) };
             if next.0.is_none() || next == markers {
-                return Err(Error::new(ErrorKind::Unsupported, self.could_not("list the uploads of", prefix))
-                    .with_cause("the service says that there are more, but not where to go on")
-                    .with_hint("name prefixes with fewer of them"));
+                return Err(self.endless("list the uploads of", prefix, "name prefixes with fewer of them"));
             }
             markers = next;
         }
     }
 }
 
-/// Where the next page begins, if there is one: behind the last upload, where the service does not tell.
+/// An answer of version 1 as one of version 2 that names no token.
+fn without_token(listed: ListObjectsOutput) -> ListObjectsV2Output {
+    ListObjectsV2Output::builder()
+        .set_contents(listed.contents)
+        .set_common_prefixes(listed.common_prefixes)
+        .set_is_truncated(listed.is_truncated)
+        .set_encoding_type(listed.encoding_type)
+        .build()
+}
+
+/// Where the next page of uploads begins, if there is one: behind the last upload, where the service does not tell.
 fn following(answer: &ListMultipartUploadsOutput) -> Option<Markers> {
     if answer.is_truncated() != Some(true) {
         return None;
@@ -63,6 +137,47 @@ mod tests {
 
     fn xml(content: &str) -> String {
         format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{content}", content.len())
+    }
+
+    fn keys(truncated: bool, keys: &str) -> String {
+        let contents = keys.split(' ').filter(|key| !key.is_empty());
+        let contents: String = contents.map(|key| format!("<Contents><Key>{key}</Key><Size>1</Size></Contents>")).collect();
+        xml(&format!("<ListBucketResult><IsTruncated>{truncated}</IsTruncated>{contents}</ListBucketResult>"))
+    }
+
+    #[test]
+    fn a_page_without_a_token_is_gone_on_from_behind_its_last_key() {
+        let asked = Arc::default();
+        let bucket = bucket(&asked, |request, _| match request.split_once("marker=") {
+            None => keys(true, "p/a p/b"),
+            Some((_, rest)) if rest.split('&').next().is_some_and(|key| key.ends_with('b')) => keys(true, "p/c"),
+            Some(_) => keys(false, "p/d"),
+        });
+        let (mut found, mut next) = (Vec::new(), None);
+        loop {
+            let page = bucket.page("p/", false, 1000, next.as_deref()).unwrap();
+            found.extend(page.objects.into_iter().map(|object| object.key));
+            next = page.next;
+            if next.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found, ["p/a", "p/b", "p/c", "p/d"]);
+        let asked = asked.lock();
+        let versions: Vec<_> = asked.iter().map(|request| request.contains("list-type=2")).collect();
+        assert_eq!(versions, [true, false, false], "{asked:?}");
+    }
+
+    #[test]
+    fn a_listing_that_cannot_be_gone_on_with_is_an_error_and_not_its_end() {
+        let answers: [fn(&str, &[String]) -> String; 2] = [|_, _| keys(true, ""), |_, _| keys(true, "a/b a/c")];
+        for answer in answers {
+            let bucket = bucket(&Arc::default(), answer);
+            let first = bucket.page("a/", false, 1000, None).unwrap();
+            let failed = bucket.page("a/", false, 1000, first.next.as_deref()).unwrap_err();
+            assert_eq!((failed.kind(), failed.what()), (ErrorKind::Unsupported, "could not list `s3://bucket/a/`"));
+            assert!(failed.hint().is_some());
+        }
     }
 
     fn uploads(truncated: bool, listed: &str) -> String {
