@@ -24,6 +24,7 @@ mod client;
 mod copying;
 mod describe;
 mod failure;
+mod length;
 mod listing;
 mod removal;
 #[cfg(test)]
@@ -153,7 +154,8 @@ impl Objects for S3 {
             return Ok(describe::object(key, &self.described("stat", &self.bucket, key)?));
         }
         let request = self.client.head_object().bucket(&self.bucket).key(key).set_request_payer(self.payer.clone());
-        Ok(describe::object(key, &self.attempt("stat", key, request.send())?))
+        let head = self.attempt("stat", key, request.send())?;
+        Ok(describe::object(key, &self.measured("stat", &self.bucket, key, head)?))
     }
 
     fn page(&self, prefix: &str, delimited: bool, most: u32, next: Option<&str>) -> Result<Page> {

@@ -87,7 +87,7 @@ impl S3 {
         }
     }
 
-    /// Describes an object of any bucket, with its checksum.
+    /// Describes an object of any bucket, with its length and its checksum.
     pub(super) fn described(&self, operation: &str, bucket: &str, key: &str) -> Attempt<HeadObjectOutput> {
         let request = self
             .client
@@ -96,7 +96,8 @@ impl S3 {
             .key(key)
             .checksum_mode(ChecksumMode::Enabled)
             .set_request_payer(self.payer.clone());
-        self.attempt(operation, key, request.send())
+        let head = self.attempt(operation, key, request.send())?;
+        self.measured(operation, bucket, key, head)
     }
 
     fn copy_once(&self, source: &Source<'_>, key: &str, about: &About, terms: Terms) -> Attempt<Option<u64>> {

@@ -58,6 +58,11 @@ impl Failure {
         self.refuses_a_header() || self.status == 405 || matches!(&*self.code, "MissingContentMD5" | "MalformedXML")
     }
 
+    /// Whether an object ends before the range that was asked for.
+    pub(super) fn is_past_the_end(&self) -> bool {
+        self.status == 416 || matches!(&*self.code, "InvalidRange")
+    }
+
     /// Whether it is the bucket that is missing, and not what was looked for in it.
     pub(super) fn is_of_the_bucket(&self) -> bool {
         matches!(&*self.code, "NoSuchBucket")
