@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
-use reqwest::{Client, Method, Request, RequestBuilder, Response, StatusCode, Url, redirect};
+use reqwest::{Client, Request, RequestBuilder, Response, Url};
 use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::Verifier;
@@ -21,15 +21,16 @@ use super::runtime::{OfProcess, block_on};
 use crate::error::{Error, ErrorKind, Result};
 
 mod failure;
+mod redirects;
 
 pub(crate) use failure::{request_error, status_error};
+pub(crate) use redirects::carried_out;
 
 pub(super) const CONNECT: Duration = Duration::from_secs(15);
 /// How long a server may be silent: before it answers to what it has read, and between two pieces of an answer.
 pub(super) const SILENCE: Duration = Duration::from_mins(1);
 /// Bytes per second that an upload has at least; a connection on which nothing moves is ended by TCP much earlier.
 const SLOWEST: u64 = 64 << 10;
-const MOST_REDIRECTS: usize = 10;
 
 /// The client of this process: a connection belongs to one alone.
 static SHARED: OfProcess<Client> = OfProcess::new();
@@ -82,22 +83,12 @@ pub(crate) fn separate() -> Result<Client> {
 }
 
 fn client() -> Result<Client> {
-    let redirects = redirect::Policy::custom(|attempt| {
-        let leaves_tls = attempt.url().scheme() == "http" && attempt.previous().iter().any(|url| url.scheme() == "https");
-        if leaves_tls {
-            attempt.error("the server redirects from https to http")
-        } else if attempt.previous().len() > MOST_REDIRECTS {
-            attempt.error("the server redirects too often")
-        } else {
-            attempt.follow()
-        }
-    });
     let builder = Client::builder()
         .tls_backend_preconfigured(shared_tls()?)
         .http1_only()
         .user_agent(concat!("edt/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT)
-        .redirect(redirects)
+        .redirect(redirects::policy())
         // A referring URL may hold a signature.
         .referer(false);
     #[cfg(target_os = "linux")]
@@ -157,15 +148,6 @@ impl http_body::Body for Pieces {
 fn answer_limit(request: &Request) -> Duration {
     let content = request.body().and_then(|body| body.size_hint().exact()).unwrap_or(0);
     SILENCE + Duration::from_secs(content / SLOWEST)
-}
-
-/// Refuses the page that a redirect with 303, as to where people log in, leads a request to that was to change something.
-pub(crate) fn carried_out(what: &str, method: &Method, asked: &Url, response: Response) -> Result<Response> {
-    let reads = method.is_safe() || method.as_str() == "PROPFIND";
-    if reads || response.status() != StatusCode::OK || response.url() == asked {
-        return Ok(response);
-    }
-    Err(failure::redirected(what, StatusCode::SEE_OTHER.as_u16(), Some(response.url().as_str())))
 }
 
 fn silent(what: &str, limit: Duration) -> Error {
