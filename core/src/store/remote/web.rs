@@ -45,7 +45,8 @@ const MOST_DETAIL: usize = 8 << 10;
 /// The client. HTTP/1.1 only, so that every request in flight has a connection of its own; a clone is the same client.
 ///
 /// Trusts what the platform trusts (on Linux `SSL_CERT_FILE` and `SSL_CERT_DIR` first), takes proxies from the environment, leaves
-/// compressed content compressed. Follows redirects, but never from https to http, and tells no credentials to another host.
+/// compressed content compressed. Follows redirects, but never from https to http, and tells no credentials to another host; to the same
+/// one over TLS it does.
 #[derive(Debug, Clone)]
 pub(crate) struct Web {
     /// That of the process that opened it.
@@ -67,11 +68,22 @@ impl Web {
     /// an error, by [`status_error`], unless it is `accepted`. A request's own timeout replaces the usual wait for an answer.
     pub(crate) fn send(&self, what: &str, request: RequestBuilder, accepted: &[u16]) -> Result<Answer> {
         let request = request.build().map_err(|error| request_error(what, &error))?;
-        let limit = request.timeout().copied().unwrap_or_else(|| answer_limit(&request));
         let (method, asked) = (request.method().clone(), request.url().clone());
+        let kept = redirects::kept(&request);
+        let response = self.carry_out(what, request)?;
+        let Some(again) = kept.and_then(|request| redirects::secured(request, &response)) else {
+            return Answer::judged(what, carried_out(what, &method, &asked, response)?, accepted);
+        };
+        drop(Flow(response));
+        let secured = again.url().clone();
+        let response = self.carry_out(what, again)?;
+        Answer::judged(what, carried_out(what, &method, &secured, response)?, accepted)
+    }
+
+    fn carry_out(&self, what: &str, request: Request) -> Result<Response> {
+        let limit = request.timeout().copied().unwrap_or_else(|| answer_limit(&request));
         match block_on(unless_interrupted(what, async { timeout(limit, self.client().execute(request)).await }))? {
-            Ok(Ok(response)) => Answer::judged(what, carried_out(what, &method, &asked, response)?, accepted),
-            Ok(Err(error)) => Err(request_error(what, &error)),
+            Ok(answered) => answered.map_err(|error| request_error(what, &error)),
             Err(_) => Err(silent(what, limit)),
         }
     }
