@@ -144,7 +144,8 @@ fn a_table_without_endpoints_has_its_columns() {
 #[test]
 fn tables_are_put_to_a_service() {
     let place = tempfile::tempdir().unwrap();
-    for name in ["one.parquet", "two.parquet"] {
+    std::fs::create_dir(place.path().join("deep")).unwrap();
+    for name in ["one.parquet", "two.parquet", "deep/three.parquet"] {
         let mut writer =
             ArrowWriter::try_new(File::create(place.path().join(name)).unwrap(), table(1)[0].schema(), None).unwrap();
         for batch in table(5) {
@@ -158,7 +159,7 @@ fn tables_are_put_to_a_service() {
     assert_eq!((report.totals.files_done, report.totals.failed), (1, 0));
     bring(place.path(), "all/");
     let tables = service.tables.named.lock().unwrap();
-    for name in ["a/t", "all/one.parquet", "all/two.parquet"] {
+    for name in ["a/t", "all/one.parquet", "all/two.parquet", "all/deep/three.parquet"] {
         assert_eq!(numbers(&tables[name]), (0..5000).collect::<Vec<_>>(), "{name}");
     }
 }

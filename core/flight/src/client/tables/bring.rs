@@ -53,7 +53,7 @@ pub(in crate::client) struct Bring {
 }
 
 impl Bring {
-    /// Finds the files; the name at the service is that of the URL, or each file's own below it.
+    /// Finds the files; the name at the service is that of the URL, or each file's own below it, with the directories that it is in.
     pub(in crate::client) fn new(
         host: &Arc<Host>,
         command: &Command,
@@ -70,8 +70,7 @@ impl Bring {
             found.extend(tables(&path)?);
         }
         let into = found.len() > 1 || matches!(destination.resolve()?, Location::Service(url) if url.directory);
-        let named = |path: PathBuf| {
-            let own = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let named = |(path, own): (PathBuf, String)| {
             let name = match (into, command.path.is_empty()) {
                 (false, _) => command.path.clone(),
                 (true, true) => own,
@@ -164,27 +163,51 @@ async fn carry(
     Ok(())
 }
 
-/// The tables that a path names: a file, or those directly in a directory.
-fn tables(path: &Path) -> Result<Vec<PathBuf>> {
+/// The tables that a path names, each with its name there: a file, or those in a directory and below it.
+fn tables(path: &Path) -> Result<Vec<(PathBuf, String)>> {
     let refused = |cause: &str| {
         Err(Error::new(ErrorKind::InvalidInput, format!("could not read `{}` as a table", path.display()))
             .with_cause(cause)
             .with_hint("name a Parquet or Arrow file, or a directory of them"))
     };
-    let holds = |path: &Path| matches!(Kind::of_name(&path.to_string_lossy()), Some(Kind::Parquet | Kind::Arrow));
     if !path.is_dir() {
         std::fs::metadata(path).map_err(|cause| Error::io(format!("could not open the source `{}`", path.display()), &cause))?;
-        return if holds(path) {
-            Ok(vec![path.to_owned()])
+        return if is_table(path) {
+            Ok(vec![(path.to_owned(), path.file_name().unwrap_or_default().to_string_lossy().into_owned())])
         } else {
             refused("its name ends in none of .parquet, .pq, .arrow, .feather, .ipc")
         };
     }
-    let listed = std::fs::read_dir(path).map_err(|cause| Error::io(format!("could not list `{}`", path.display()), &cause))?;
-    let mut found: Vec<PathBuf> =
-        listed.flatten().map(|entry| entry.path()).filter(|path| path.is_file() && holds(path)).collect();
-    found.sort();
+    let mut found = Vec::new();
+    collect(path, "", &mut found)?;
     if found.is_empty() { refused("no Parquet or Arrow file is in it") } else { Ok(found) }
+}
+
+fn is_table(path: &Path) -> bool {
+    matches!(Kind::of_name(&path.to_string_lossy()), Some(Kind::Parquet | Kind::Arrow))
+}
+
+/// Adds the tables in a directory and below it, in the order of their names. Directories that begin with `.` or `_` are left out, as the
+/// service does when it reads one: what is in them is there for other programs.
+fn collect(directory: &Path, prefix: &str, found: &mut Vec<(PathBuf, String)>) -> Result<()> {
+    let failed = |cause: std::io::Error| Error::io(format!("could not list `{}`", directory.display()), &cause);
+    let listed = std::fs::read_dir(directory).map_err(failed)?;
+    let mut entries = listed.collect::<std::io::Result<Vec<_>>>().map_err(failed)?;
+    entries.sort_by_cached_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let (path, own) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+        if entry.file_type().map_err(failed)?.is_dir() {
+            if !own.starts_with(['.', '_']) {
+                collect(&path, &format!("{prefix}{own}/"), found)?;
+            }
+        } else if path.is_dir() {
+            // It may lead back to where it stands.
+            tracing::warn!(path = %path.display(), "a link to a directory is left out");
+        } else if path.is_file() && is_table(&path) {
+            found.push((path, format!("{prefix}{own}")));
+        }
+    }
+    Ok(())
 }
 
 fn size(path: &Path) -> u64 {
@@ -247,5 +270,38 @@ impl Job for Bring {
 
     fn interrupt(&self) {
         self.host.interrupt();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(files: &[&str]) -> tempfile::TempDir {
+        let place = tempfile::tempdir().unwrap();
+        for file in files {
+            let path = place.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        place
+    }
+
+    #[test]
+    fn a_directory_has_the_tables_of_all_that_is_below_it() {
+        let place = place(&["b.arrow", "a.parquet", "c/d/e.pq", "c/x.txt", "_tmp/f.parquet", ".edt/g.parquet"]);
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(".", place.path().join("c/round")).unwrap();
+        let names = |path: &Path| tables(path).unwrap().into_iter().map(|(_, name)| name).collect::<Vec<_>>();
+        assert_eq!(names(place.path()), ["a.parquet", "b.arrow", "c/d/e.pq"]);
+        assert_eq!(names(&place.path().join("c")), ["d/e.pq"]);
+        assert_eq!(names(&place.path().join("c/d/e.pq")), ["e.pq"]);
+        assert_eq!(names(&place.path().join("_tmp")), ["f.parquet"]);
+    }
+
+    #[test]
+    fn a_directory_without_tables_is_refused() {
+        let place = place(&["a/x.txt"]);
+        assert_eq!(tables(place.path()).unwrap_err().kind(), ErrorKind::InvalidInput);
     }
 }
