@@ -214,8 +214,14 @@ impl Endpoint {
 
 /// The text of a URL without what stands between a user's name and the host.
 fn without_password(text: &str) -> String {
-    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
-    let authority = &rest[..rest.find('/').unwrap_or(rest.len())];
+    let Some((scheme, rest)) = text.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) else { return text.to_owned() };
+    let known = Scheme::named(scheme);
+    let ends: &[char] = if known.is_some_and(Scheme::has_queries) { &['/', '?'] } else { &['/'] };
+    let authority = &rest[..rest.find(ends).unwrap_or(rest.len())];
+    // The name of an access point has colons, and neither a port nor a password behind one.
+    if known.is_some_and(Scheme::is_object_store) && authority.starts_with("arn:") && !authority.contains('@') {
+        return text.to_owned();
+    }
     let (user, place) = authority.rsplit_once('@').unwrap_or(("", authority));
     // At a slash of the password the authority seems to end: what is there of it then names no port, or has an `@` of the password.
     let may_go_on = user.contains(':') || split_host(place).is_none();
@@ -228,7 +234,9 @@ fn without_password(text: &str) -> String {
 
 /// The text of a web address without what signs its query.
 fn without_signature(text: &str) -> Cow<'_, str> {
-    let Some((address, query)) = text.split_once('?').filter(|_| text.starts_with("http")) else { return text.into() };
+    let is_web = |scheme: &str| is_scheme(scheme) && scheme.to_ascii_lowercase().starts_with("http");
+    let signed = text.split_once("://").is_some_and(|(scheme, _)| is_web(scheme));
+    let Some((address, query)) = text.split_once('?').filter(|_| signed) else { return text.into() };
     let shown = |parameter: &str| match parameter.split_once('=') {
         Some((name, _)) if SIGNED.iter().any(|part| name.to_ascii_lowercase().contains(part)) => format!("{name}=..."),
         _ => parameter.to_owned(),

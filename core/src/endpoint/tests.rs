@@ -58,12 +58,35 @@ fn an_error_shows_no_password() {
         "webdavs://me@x.org:hun/ter2@h/a",
         "https://me:h@un/ter2@h/a",
         "https://me@h:0/a?sig=hunter2",
+        "https://me:hun?ter2@h/a",
+        "https://me@x.org:hun?ter2@h/a",
+        "s3://me:hunter2@bucket/a",
     ] {
         let error = Endpoint::from(url).resolve().unwrap_err().explain();
         assert!(!error.contains("ter2") && error.contains("me"), "{error}");
     }
-    for url in ["https://h:81/a@b", "https://[::1]:81/a:b@c", "edt://h/a:b@c", "ftp://me@h/a:b@c"] {
-        assert_eq!(Endpoint::from(url).to_string(), url);
+    for (url, shown) in
+        [("s3://me:hun/ter2@bucket/a", "s3://me:...@bucket/a"), ("s3://arn:hunter2@bucket/a", "s3://arn:...@bucket/a")]
+    {
+        assert_eq!(Endpoint::from(url).to_string(), shown);
+    }
+}
+
+#[test]
+fn what_holds_no_password_is_shown_as_it_was_written() {
+    for text in [
+        "https://h:81/a@b",
+        "https://[::1]:81/a:b@c",
+        "https://h?x=a:b@c",
+        "https://me@h:81?x=a:b/c@d",
+        "edt://h/a:b@c",
+        "ftp://me@h/a:b@c",
+        "s3://arn:aws:s3:eu-north-1:1:accesspoint:p/a@b",
+        "a b/c://d:e@f",
+        "https_logs/a?key=b",
+    ] {
+        assert!(Endpoint::from(text).resolve().is_ok(), "{text}");
+        assert_eq!(Endpoint::from(text).to_string(), text);
     }
 }
 
@@ -82,6 +105,7 @@ fn a_query_right_behind_the_host_is_none_of_its_name() {
 fn a_signature_is_not_shown() {
     let shown = |url: &str| Endpoint::from(url).to_string();
     assert_eq!(shown("https://h/a?x=1&X-Amz-Signature=abc"), "https://h/a?x=1&X-Amz-Signature=...");
+    assert_eq!(shown("HTTPS://h/a?sig=abc"), "HTTPS://h/a?sig=...");
     assert_eq!(shown("s3://b/a?sig=abc"), "s3://b/a?sig=abc");
 }
 
