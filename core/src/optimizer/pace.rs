@@ -20,7 +20,7 @@ const PACED_RAMP: Duration = Duration::from_secs(2);
 /// Bytes that a stream sends in its first round trip where segments are of Ethernet frames [RFC 6928].
 pub(crate) const FIRST_WINDOW: f64 = 14_480.0;
 
-/// What new streams get at least at the quick pace, unless intervals are shorter: they begin by sending too much, and what was lost is sent
+/// What new streams that are not paced get at least at the quick pace, unless intervals are shorter: they begin by sending too much, and what was lost is sent
 /// again after 200 ms at the earliest where nothing else tells of it [RFC 6298 §2.4 with Linux's least timeout]. How much they lose then says
 /// little of their number.
 const REPAIR: Duration = Duration::from_millis(400);
@@ -56,13 +56,16 @@ impl Pace {
     /// Time that streams get after a decision took effect, before the next interval begins, which takes `interval`. New ones that are paced at
     /// `pacing` first windows a second get at least as many round trips as it takes to double them until that is what they send.
     pub(crate) fn ramp(self, rtt: Duration, new: New, interval: Duration, pacing: Option<f64>) -> Duration {
+        let pacing = pacing.filter(|_| self == Self::Quick && new != New::None);
         let (trips, repair) = match new {
             New::None => (RAMP_TRIPS.0, Duration::ZERO),
+            // Those that are paced do not begin by sending too much.
+            New::Some if pacing.is_some() => (RAMP_TRIPS.0, Duration::ZERO),
             New::Some => (RAMP_TRIPS.0, self.repair(interval)),
             New::First => (RAMP_TRIPS.1, self.repair(interval)),
         };
         let usual = (trips * rtt).min(RAMP).max(repair);
-        match pacing.filter(|_| self == Self::Quick && new != New::None) {
+        match pacing {
             Some(rate) => usual.max(found(rate, rtt).min(PACED_RAMP)),
             None => usual,
         }

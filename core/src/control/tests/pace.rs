@@ -67,21 +67,40 @@ fn an_interval_in_which_the_process_stood_still_is_not_shown_to_the_optimizer() 
     }
 }
 
+/// Decides as another one does, but for the pacing.
+struct Unpaced(Box<Scripted>);
+
+impl Optimizer for Unpaced {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn start(&mut self, policy: &Policy) -> Decision {
+        self.0.start(policy)
+    }
+
+    fn decide(&mut self, observation: &Observation) -> Result<Decision> {
+        Ok(Decision { pacing: None, ..self.0.decide(observation)? })
+    }
+}
+
 #[test]
 fn at_the_quick_pace_an_interval_waits_until_new_streams_have_repaired_their_losses() {
-    let ends = |pace: Pace, interval: Option<Duration>| {
+    let ends = |pace: Pace, interval: Option<Duration>, paced: bool| {
         let clock = Arc::new(ManualClock::new());
         let mut plant = SimulatedPlant::new(&clock, 20);
         plant.rtt = Duration::from_millis(10);
         let (optimizer, seen) = Scripted::new(&[6, 6, 3, 3], refuse);
+        let optimizer: Box<dyn Optimizer> = if paced { optimizer } else { Box::new(Unpaced(optimizer)) };
         run(&mut plant, optimizer, Settings { interval, pace, ..settings() }, &*clock);
         let ends: Vec<Duration> = seen.lock().iter().map(|observation| observation.elapsed).collect();
         ends.windows(2).map(|pair| pair[1].saturating_sub(pair[0]).as_millis()).collect::<Vec<_>>()
     };
     // Streams open 200 ms late: more of them, as many, fewer, as many.
-    assert_eq!(ends(Pace::Quick, None), [1100, 720, 720, 720]);
-    assert_eq!(ends(Pace::Usual, None), [1220; 4]);
-    assert_eq!(ends(Pace::Quick, Some(Duration::from_millis(100))), [300, 220, 220, 220]);
+    assert_eq!(ends(Pace::Quick, None, false), [1100, 720, 720, 720]);
+    assert_eq!(ends(Pace::Quick, None, true), [720; 4], "those that are paced lose nothing when they begin");
+    assert_eq!(ends(Pace::Usual, None, false), [1220; 4]);
+    assert_eq!(ends(Pace::Quick, Some(Duration::from_millis(100)), false), [300, 220, 220, 220]);
 }
 
 #[test]

@@ -162,7 +162,6 @@ fn seen(observation: &Observation) -> PerStage<Seen> {
         time: pace::weight(observation.interval),
         queued: false,
         fills: None,
-        even: false,
         cpu_bound: observation.cpu_bound,
         paced: Paced::No,
         half: None,

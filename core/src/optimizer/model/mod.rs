@@ -142,12 +142,13 @@ impl Model {
         self.has_queued |= self.is_queued(observation);
         let time = pace::weight(observation.interval);
         let ran = observation.applied.concurrency.network;
-        let (loss, delivered, pacing) = (observation.loss, observation.delivery_rate, observation.applied.pacing);
+        let (loss, loss_before) = (observation.loss, observation.loss_before);
+        let (delivered, pacing) = (observation.delivery_rate, observation.applied.pacing);
         let queued = self.is_queued(observation);
         let trip = observation.rtt.unwrap_or_default();
         let lack = unfound(observation, self.waited(observation));
         let (even, uneven) = (is_even(observation), is_uneven(observation));
-        let sent = Sent { streams: ran, rate, loss, delivered, pacing, time, queued, even, uneven, trip, lack };
+        let sent = Sent { streams: ran, rate, loss, loss_before, delivered, pacing, time, queued, even, uneven, trip, lack };
         let found = self.pacing.observe(&sent);
         match found {
             Found::Usual | Found::OwnRate | Found::Full => {}
@@ -241,8 +242,6 @@ impl Model {
             time: pace::weight(observation.interval),
             queued: self.is_queued(observation),
             fills: self.fills(observation),
-            // Pacing makes them equal, whatever they would carry without, and so does storage that limits them all: then there is no queue.
-            even: is_even(observation) && observation.applied.pacing.is_none() && self.is_queued(observation),
             cpu_bound: observation.cpu_bound,
             paced,
             half: self.pacing.enough(),

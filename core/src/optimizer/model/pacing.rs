@@ -11,6 +11,7 @@ use rates::{Rates, TELLING};
 pub(super) use sent::{Found, Sent};
 use sent::{Look, Slower, State};
 
+mod fewer;
 mod full;
 mod look;
 mod rates;
@@ -23,6 +24,9 @@ mod trial;
 const SLOWER: f64 = 0.95;
 const LEFT: f64 = 0.5;
 const KEPT: f64 = 0.9;
+
+/// The same of equal streams from when others join them.
+const JOINED: f64 = 0.96;
 
 /// The lost share up to which hardly anything is lost.
 const OTHER: f64 = 0.02;
@@ -39,9 +43,6 @@ const LOWERED: u32 = 3;
 
 /// By how much each of the streams that are left carries more than in the interval before, as long as they still become faster.
 const GROWN: f64 = 1.05;
-
-/// How many of such streams one of them may be enough for.
-const FEWER: u16 = 2;
 
 /// Seconds before pacing is tried again where it was in vain, at first and at most; each further time doubles them.
 const AGAIN: (f64, f64) = (4.0, 64.0);
@@ -125,6 +126,7 @@ impl Pacing {
     /// Whether the streams of the last interval were paced, and what is known of what each carries.
     pub(super) fn told(&self) -> Paced {
         match self.last.pacing {
+            None if self.is_equal() => Paced::Alone,
             None => Paced::No,
             Some(_) if self.last.queued && (self.has_filled() || self.rates.own && self.falls_short()) => Paced::Crowded,
             Some(_) if self.rates.own => Paced::Told,
@@ -213,19 +215,7 @@ impl Pacing {
             self.settle(rate);
             return Found::Usual;
         };
-        self.rates.tried = sent.streams;
-        if held && !lossy {
-            self.slower = None;
-            (self.rates.own, self.rates.proven) = (false, false);
-        } else if slower.too_few || self.is_far_above(slower, rate) {
-            self.slower = Some(Slower { too_few: true, ..slower });
-            self.settle(rate);
-        } else {
-            (self.state, self.slower) = (State::Paced { rate: slower.rate }, None);
-            (self.rates.own, self.rates.proven) = (true, true);
-            return Found::OwnRate;
-        }
-        Found::Usual
+        self.sent_faster(slower, rate)
     }
 
     /// The rate was a guess, and is not what each of more streams carries: that is taken instead where they lose what is sent beyond it.
@@ -317,7 +307,13 @@ impl Pacing {
             return Some("seeing whether it is worth more if it is not paced");
         }
         match self.state {
-            State::Free if self.wait <= 0.0 && (self.loses() || self.is_equal()) => Some(self.begin()),
+            State::Free if next > self.last.streams && !probing && self.is_equal() => {
+                self.joined(JOINED * self.last.each());
+                None
+            }
+            State::Free if self.wait <= 0.0 && (self.loses() || self.last.lost() > LOSSY && self.is_equal()) => {
+                Some(self.begin())
+            }
             // All share less than that, or something else than their rate is why they lose.
             State::Paced { rate } if next >= self.last.streams && self.is_steady() && self.loses() && self.is_wrong(rate) => {
                 Some(self.begin())
@@ -332,16 +328,6 @@ impl Pacing {
             }
             _ => None,
         }
-    }
-
-    /// Where all share one rate and lose nothing, so few of them as may carry it all. It is tried once, for what comes of it tells.
-    pub(super) fn enough(&self) -> Option<u16> {
-        let State::Paced { rate } = self.state else { return None };
-        let sent = self.last;
-        let rests = self.is_steady() && self.quiet > 0.0 && sent.lost() <= LOSSY && self.slower.is_none();
-        let fewer = sent.streams.div_ceil(FEWER);
-        let all = rate * f64::from(self.rates.fewest) >= CARRIED * sent.rate;
-        (rests && self.rates.shared && !self.rates.own && all && fewer < self.rates.fewest.min(self.rates.tried)).then_some(fewer)
     }
 
     /// Whether nothing was lost for so long that more may get through.
@@ -360,24 +346,11 @@ impl Pacing {
         next == streams || !self.rates.own && next > streams && f64::from(next) < TELLING * f64::from(streams)
     }
 
-    /// Each of fewer streams than have had this rate carries more, unless a rate of its own is what it has.
-    fn fewer(&mut self, rate: f64, next: u16) {
-        let before = self.slower.unwrap_or(Slower { rate, fewest: self.rates.fewest, fewer: next, too_few: false });
-        let shared = rate * f64::from(self.rates.fewest) / f64::from(next.max(1));
-        (self.state, self.slower) = (State::Paced { rate: shared }, Some(Slower { fewer: next, too_few: false, ..before }));
-        // How many carry as much is not known of that rate.
-        (self.rates.fewest, self.rates.most) = (next, next);
-    }
-
-    /// Whether fewer streams that were to be sent at this rate carried far more than before, and lost nothing: they may be too few, but have no
-    /// rate of their own.
-    fn is_far_above(&self, before: Slower, rate: f64) -> bool {
-        self.last.each() > (before.rate * rate).sqrt() && self.last.lost() <= LOSSY
-    }
-
-    /// Whether each overflows a queue of its own: streams that share a full path differ.
+    /// Whether each overflows a queue of its own, or has just done so: streams that share a full path differ, and where storage limits them all
+    /// there is no queue. Pacing makes them equal, whatever they would carry without.
     fn is_equal(&self) -> bool {
-        self.last.even && self.last.queued && self.last.lost() > LOSSY && self.last.pacing.is_none()
+        let lossy = self.last.lost().max(self.last.loss_before.unwrap_or(0.0)) > LOSSY;
+        self.last.even && self.last.queued && lossy && self.last.pacing.is_none()
     }
 
     /// Whether so much is lost that a trial may be worth it. New streams lose much anyway.

@@ -10,6 +10,8 @@ const MOST_LATE: f64 = 0.25;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Paced {
     No,
+    /// It did not, and each lost what was beyond a queue of its own.
+    Alone,
     /// It did, and whether each has a rate of its own is not known.
     Untold,
     /// It did, and that is known.
@@ -61,8 +63,6 @@ pub(super) struct Seen {
     pub(super) queued: bool,
     /// Whether they fill the path, where a queue tells that which they share, or that there is none.
     pub(super) fills: Option<bool>,
-    /// Whether several workers moved equally much, as far as that can be.
-    pub(super) even: bool,
     /// Whether the processors of this host were what limited.
     pub(super) cpu_bound: bool,
     /// Whether it was paced.
@@ -90,7 +90,6 @@ impl Seen {
             time: 1.0,
             queued: false,
             fills: None,
-            even: false,
             cpu_bound: false,
             paced: Paced::No,
             half: None,
@@ -115,7 +114,7 @@ impl Seen {
 
     /// Whether there is no room for so many: paced workers lose some, or a look has found none.
     pub(super) fn is_in_vain(&self) -> bool {
-        self.paced == Paced::Look || self.paced != Paced::No && self.loss.is_some_and(|loss| loss > LOSSY)
+        self.paced == Paced::Look || self.paced.lasts() && self.loss.is_some_and(|loss| loss > LOSSY)
     }
 
     /// Whether a probe that began with so many workers brought at least half of what as many more would bring on an empty stage.

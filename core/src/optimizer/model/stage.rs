@@ -23,7 +23,7 @@ const BOUND: u16 = 4;
 const LOSSY_BOUND: u16 = 2;
 const CAREFUL_BOUND: f64 = 1.5;
 const PACED_BOUND: f64 = 1.25;
-const FEW: u16 = 16;
+const FEW: u16 = 18;
 const FEWER: u16 = 4;
 const SHRINKING: u16 = 3;
 const UNTRIED: f64 = 2.0;
@@ -214,7 +214,7 @@ impl Stage {
         (self.rate_before, self.rate) = (self.rate, seen.rate);
         (self.time, self.cpu_bound, self.paced, self.half, self.room) =
             (seen.time, seen.cpu_bound, seen.paced, seen.half, seen.room);
-        self.queued = seen.queued && seen.paced == Paced::No;
+        self.queued = seen.queued && matches!(seen.paced, Paced::No | Paced::Alone);
         self.bounded = if seen.cpu_bound { BOUNDED } else { self.bounded - seen.time };
         // From as many that worked as they did now.
         let from = self.probed.map(|from| f64::from(from) * seen.working / seen.ran);

@@ -23,7 +23,7 @@ pub(crate) use division::Worker;
 const AHEAD: usize = 2048;
 
 /// Files that are begun before one of them goes before larger ones: each is open at both ends until all of it is handed out.
-const MOST_BEGUN: usize = 256;
+const MOST_BEGUN: usize = 1024;
 
 /// What chunks begin at multiples of.
 pub(super) const BLOCK: u64 = SLAB_SIZE as u64;

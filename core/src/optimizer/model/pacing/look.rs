@@ -8,7 +8,6 @@ use crate::optimizer::model::stage::LOSSY;
 /// What so many more streams may carry together, as a multiple of what was carried; and the part of that growth from which on there is room.
 const LOOK: f64 = 1.15;
 const ROOM: f64 = 0.4;
-
 impl Look {
     /// Bytes per second from which on there is room.
     fn enough(self) -> f64 {
@@ -48,8 +47,8 @@ impl Pacing {
 
     /// More streams join those that there were, none faster than these were: each may have a rate of its own, which its sender would exceed until it
     /// has found it.
-    fn joined(&mut self, look: Look) {
-        self.state = State::Paced { rate: look.each };
+    pub(super) fn joined(&mut self, rate: f64) {
+        self.state = State::Paced { rate };
         self.begin_anew();
         self.guessed = true;
         (self.quiet, self.gap, self.step, self.lowered) = (0.0, QUIET.0, STEP.0, 0);
@@ -66,7 +65,7 @@ impl Pacing {
             // They are as new as if they had not been there yet.
             (self.last.streams, self.alone) = (look.streams.0, false);
             if look.from.is_none() {
-                self.joined(look);
+                self.joined(look.each);
             }
             return Found::Room;
         }

@@ -15,6 +15,8 @@ pub(in super::super) struct Sent {
     pub(in super::super) rate: f64,
     /// Lost share, where the system tells.
     pub(in super::super) loss: Option<f64>,
+    /// The same of the time before the interval in which new streams found their rate.
+    pub(in super::super) loss_before: Option<f64>,
     /// Bytes per second that all get through at its end, where the system tells.
     pub(in super::super) delivered: Option<f64>,
     /// Most bytes per second of each stream that was in effect.

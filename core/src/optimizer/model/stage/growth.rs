@@ -49,8 +49,7 @@ impl Stage {
     /// far less, they share it all the same, equally.
     pub(super) fn own_rate(&mut self, seen: &Seen) -> Option<f64> {
         let each = seen.rate / seen.ran;
-        let lossy = seen.loss.is_some_and(|loss| loss > LOSSY);
-        let own = seen.even && lossy && !seen.cpu_bound && each > SHARED * self.most_own;
+        let own = seen.paced == Paced::Alone && !seen.cpu_bound && each > SHARED * self.most_own;
         self.most_own = if own { self.most_own.max(each) } else { self.most_own };
         own.then_some(each)
     }
@@ -77,7 +76,7 @@ impl Stage {
     /// The most workers that the next decision may go to, after this growth; `alone` where no neighbour may be what limits.
     pub(super) fn most(&self, growth: Growth, alone: bool) -> u16 {
         let costly = self.losses.joining.is_costly(self.ran, self.ran.saturating_mul(LOSSY_BOUND));
-        let careful = if self.paced.lasts() { PACED_BOUND } else { CAREFUL_BOUND };
+        let careful = if self.paced.lasts() || self.own.is_some() { PACED_BOUND } else { CAREFUL_BOUND };
         let careful = whole((careful * f64::from(self.ran)).ceil());
         // What fewer than the first tell of them counts as if these had told it.
         let from = if self.filter.is_second() { self.ran.max(self.before) } else { self.ran };
@@ -92,7 +91,8 @@ impl Stage {
             // What those lose that are sent no faster than they get through is for being too many.
             Growth::Usual if self.paced.lasts() && self.lost > 2.0 * LOSSY => self.ran,
             // So few more tell whether they share one rate, and lose less than many if they do.
-            Growth::Usual if self.paced == Paced::Untold => careful,
+            // Those that join others with rates of their own are paced.
+            Growth::Usual if self.paced == Paced::Untold || self.own.is_some() => careful,
             Growth::Usual if self.paced == Paced::Told => careful.max(self.few()),
             Growth::Usual if self.paced == Paced::Crowded => self.ran,
             Growth::Usual if self.lost.max(self.lost_before) > LOSSY || costly => twice,

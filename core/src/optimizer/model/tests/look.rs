@@ -134,14 +134,17 @@ fn streams_are_equal_if_there_are_several() {
 
 #[test]
 fn equal_streams_tell_of_their_rate_where_there_is_a_queue_that_no_pacing_prevents() {
-    let model = Model::new(&Setup { rtt: Some(Duration::from_millis(20)), ..Setup::of_a_test() });
-    let even = |pacing, rtt| {
+    let told = |pacing, rtt, loss| {
+        let mut model = Model::new(&Setup { rtt: Some(Duration::from_millis(20)), ..Setup::of_a_test() });
         let applied = Decision { pacing, ..Decision::uniform(4, String::new()) };
-        let rtt = Some(Duration::from_millis(rtt));
-        let observation = Observation { spread: Some(0.0), rtt, ..Observation::of_a_test(applied, 4e6, 64) };
-        model.seen(Found::Usual, &observation).even
+        let (rtt, loss) = (Some(Duration::from_millis(rtt)), Some(loss));
+        model.together(&Observation { spread: Some(0.0), rtt, loss, ..Observation::of_a_test(applied, 4e6, 64) });
+        (model.pacing.told(), model.pacing.rate())
     };
-    assert_eq!([even(None, 40), even(None, 20), even(Some(1_000_000), 40)], [true, false, false]);
+    assert_eq!(told(None, 40, 0.02).0, Paced::Alone);
+    assert!(told(None, 40, 0.02).1.is_some(), "others join them");
+    assert_eq!([told(None, 40, 0.0), told(None, 20, 0.02)], [(Paced::No, None); 2]);
+    assert_eq!(told(Some(1_000_000), 40, 0.02).0, Paced::Untold);
 }
 
 #[test]

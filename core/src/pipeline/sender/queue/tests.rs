@@ -99,7 +99,7 @@ fn the_largest_file_comes_first() {
 
 #[test]
 fn of_many_equal_files_only_some_are_begun_at_a_time() {
-    let (queue, files) = (Queue::default(), 600);
+    let (queue, files) = (Queue::default(), 1500);
     for number in 1..=files {
         queue.add_file(file(number, 4 << 20), std::iter::once(0..4 << 20).collect());
     }

@@ -26,12 +26,12 @@ impl S3 {
                 "it may not know version 2 of listings: name the objects, or prefixes with few of them",
             ));
         }
-        let delimiter = delimited.then(|| "/".to_owned());
-        let listed = match behind {
-            Some(key) => self.listed_behind(key, prefix, delimiter, most)?,
-            None => self.listed(next, prefix, delimiter, most)?,
+        let separator = delimited.then(|| "/".to_owned());
+        let answer = match behind {
+            Some(key) => self.listed_behind(key, prefix, separator, most)?,
+            None => self.listed(next, prefix, separator, most)?,
         };
-        let page = describe::page(&listed);
+        let page = describe::page(&answer);
         // One that does not know where to go on either would tell the same for ever.
         match (behind, page.next.as_deref().and_then(describe::key_of)) {
             (Some(key), Some(next)) if next <= key => {
@@ -141,7 +141,8 @@ mod tests {
 
     fn keys(truncated: bool, keys: &str) -> String {
         let contents = keys.split(' ').filter(|key| !key.is_empty());
-        let contents: String = contents.map(|key| format!("<Contents><Key>{key}</Key><Size>1</Size></Contents>")).collect();
+        let contents: Vec<String> = contents.map(|key| format!("<Contents><Key>{key}</Key><Size>1</Size></Contents>")).collect();
+        let contents = contents.concat();
         xml(&format!("<ListBucketResult><IsTruncated>{truncated}</IsTruncated>{contents}</ListBucketResult>"))
     }
 

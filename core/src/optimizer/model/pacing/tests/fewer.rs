@@ -50,7 +50,7 @@ fn half_of_them_are_tried_once_and_judged_when_they_become_no_faster() {
         assert_eq!(carry(path, 2, 1.2 * before, 2), (Found::Usual, None), "they become faster");
     }
     assert_eq!(carry(&mut path, 2, 1.2 * before, 3).0, Found::OwnRate);
-    assert!(is_just_below(path.each(), 1.01 * before));
+    assert!(is_just_below(path.each(), 1.2 * before), "that is what each has");
     // Somebody wants more before that is known.
     carry(&mut slow, 2, 1.3 * before, 4);
     assert!(is_just_below(slow.each(), 1.01 * before));
@@ -164,4 +164,24 @@ fn a_look_upwards_from_fewer_streams_leaves_the_rate_that_these_have() {
     let each = path.each();
     path.send(3, 2);
     assert!(is_just_below(path.each(), 1.01 * each), "{} after {each}", path.each());
+}
+
+#[test]
+fn fewer_streams_that_fill_queues_of_their_own_have_the_rate_that_each_carries() {
+    let told = |each: f64, queued: bool, even: bool, loss: f64| {
+        let mut path = sharing();
+        let before = path.each();
+        path.pacing.decide(2, false);
+        let (rate, pacing) = (2.0 * each * before, path.pacing.rate());
+        let sent = Sent { streams: 2, rate, loss: Some(loss), pacing, time: 1.0, queued, even, ..Sent::default() };
+        // They may still become faster in the first interval.
+        path.pacing.observe(&sent);
+        let found = path.pacing.observe(&sent);
+        (found, path.pacing.rates.own, path.each() / before)
+    };
+    let (found, own, each) = told(1.6, true, true, 0.0);
+    assert!(found == Found::OwnRate && own && is_just_below(each, 1.6), "{each}");
+    assert!(!told(1.6, false, true, 0.0).1 && !told(1.6, true, false, 0.0).1);
+    let (found, own, each) = told(1.7, true, false, 0.1);
+    assert!(found == Found::OwnRate && own && is_just_below(each, 1.7), "what they lose is beyond that: {each}");
 }

@@ -136,7 +136,7 @@ fn equal_streams_that_overflow_queues_are_known_to_have_rates_of_their_own_once_
         // More streams than before lose little in the first interval that is seen of them.
         pacing.observe(&Sent { streams: 2, rate: 2e6, loss: Some(0.0), ..sent });
         pacing.observe(&Sent { streams: 4, loss: Some(0.03), ..sent });
-        pacing.decide(8, false)?;
+        pacing.decide(4, false)?;
         let pacing_of_each = pacing.rate();
         assert_eq!(pacing_of_each, Some(930_000));
         pacing.observe(&Sent { streams: 4, rate: 3.7e6, loss: Some(0.0), pacing: pacing_of_each, queued, ..sent });
@@ -144,4 +144,34 @@ fn equal_streams_that_overflow_queues_are_known_to_have_rates_of_their_own_once_
     };
     assert_eq!([told(true, false), told(true, true)], [Some(Paced::Told), Some(Paced::Untold)]);
     assert_eq!(told(false, false), None);
+}
+
+#[test]
+fn those_that_join_equal_streams_with_queues_of_their_own_are_paced_at_what_each_carries() {
+    let sent = Sent { streams: 4, rate: 4e6, time: 1.0, queued: true, even: true, loss: Some(0.0), ..Sent::default() };
+    let join = |first: Sent| {
+        let mut pacing = Pacing::default();
+        pacing.observe(&first);
+        (pacing.told(), pacing.decide(5, false), pacing.rate(), pacing)
+    };
+    for loss in [Sent { loss: Some(0.2), ..sent }, Sent { loss_before: Some(0.4), ..sent }] {
+        let (told, trial, rate, pacing) = join(loss);
+        assert_eq!((told, trial, rate), (Paced::Alone, None, Some(960_000)));
+        let next = |rate: f64, loss: f64| {
+            let mut pacing = pacing.clone();
+            let (loss, now) = (Some(loss), pacing.rate());
+            pacing.observe(&Sent { streams: 5, rate, loss, pacing: now, queued: false, ..sent });
+            (pacing.told(), pacing.rate())
+        };
+        assert_eq!(next(4.8e6, 0.0), (Paced::Told, Some(960_000)));
+        assert_eq!(next(4e6, 0.0).1, None, "they share one rate");
+        assert_eq!(next(4e6, 0.17).1, Some(800_000));
+    }
+    for other in [sent, Sent { queued: false, ..sent }, Sent { even: false, loss: Some(0.02), ..sent }] {
+        assert_eq!(join(other).2, None);
+    }
+    let mut pacing = Pacing::default();
+    pacing.observe(&Sent { loss: Some(0.02), ..sent });
+    pacing.decide(5, true);
+    assert_eq!(pacing.rate(), None, "a look upwards has a pacing of its own");
 }

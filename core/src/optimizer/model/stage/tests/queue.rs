@@ -22,32 +22,31 @@ fn where_some_is_lost_and_there_is_a_queue_half_of_the_streams_tell_whether_they
 
 #[test]
 fn equal_streams_each_have_a_rate_of_their_own_whatever_they_lose() {
-    let first = Seen { queued: true, even: true, loss: Some(0.08), ..Seen::of(6.0, 6e6) };
-    let asked = [first, Seen { even: false, ..first }, Seen { cpu_bound: true, ..first }].map(second);
-    assert_eq!(asked, [12, 3, 3], "those that wait for processors do so equally");
-    let own = |loss| Stage::new("streams").own_rate(&Seen { loss, ..first });
-    assert_eq!([own(Some(0.02)), own(Some(0.0)), own(None)], [Some(1e6), None, None], "a fair queue makes them equal too");
+    let first = Seen { queued: true, paced: Paced::Alone, loss: Some(0.08), ..Seen::of(6.0, 6e6) };
+    let asked = [first, Seen { paced: Paced::No, ..first }, Seen { cpu_bound: true, ..first }].map(second);
+    assert_eq!(asked, [8, 3, 3], "those that wait for processors do so equally");
     // Where more of them bring no more, they share it equally.
     let mut stage = Stage::new("streams");
     let asked = [first, Seen { ran: 12.0, working: 12.0, ..first }].map(|seen| {
         stage.observe(&seen);
         stage.decide(&PRICE, None).workers
     });
-    assert!(asked[0] == 12 && asked[1] <= 7, "{asked:?}");
+    assert!(asked[0] == 8 && asked[1] <= 7, "{asked:?}");
 }
 
 #[test]
 fn where_equal_streams_lose_much_there_are_as_many_as_fill_the_path() {
     let mut stage = Stage::new("streams");
     let (mut ran, mut asked) = (6, Vec::new());
-    for _ in 0..6 {
+    for _ in 0..9 {
         let (streams, full) = (f64::from(ran), f64::from(ran) > 20.0);
-        let seen = Seen { queued: true, even: !full, loss: Some(0.03), ..Seen::of(streams, 1e6 * streams.min(20.0)) };
+        let paced = if full { Paced::No } else { Paced::Alone };
+        let seen = Seen { queued: true, paced, loss: Some(0.03), ..Seen::of(streams, 1e6 * streams.min(20.0)) };
         stage.observe(&seen);
         ran = stage.decide(&PRICE, None).workers;
         asked.push(ran);
     }
-    assert!(asked[..2] == [12, 24] && asked[3..].iter().all(|ran| (19..=21).contains(ran)), "{asked:?}");
+    assert!(asked[..2] == [8, 10] && asked[6..].iter().all(|ran| (17..=21).contains(ran)), "{asked:?}");
 }
 
 #[test]
