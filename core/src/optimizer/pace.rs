@@ -25,6 +25,9 @@ pub(crate) const FIRST_WINDOW: f64 = 14_480.0;
 /// little of their number.
 const REPAIR: Duration = Duration::from_millis(400);
 
+/// The same of those that are paced, which hardly lose anything then.
+const PACED_REPAIR: Duration = Duration::from_millis(200);
+
 /// How soon decisions follow one another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
@@ -59,8 +62,7 @@ impl Pace {
         let pacing = pacing.filter(|_| self == Self::Quick && new != New::None);
         let (trips, repair) = match new {
             New::None => (RAMP_TRIPS.0, Duration::ZERO),
-            // Those that are paced do not begin by sending too much.
-            New::Some if pacing.is_some() => (RAMP_TRIPS.0, Duration::ZERO),
+            New::Some if pacing.is_some() => (RAMP_TRIPS.0, PACED_REPAIR.min(interval)),
             New::Some => (RAMP_TRIPS.0, self.repair(interval)),
             New::First => (RAMP_TRIPS.1, self.repair(interval)),
         };

@@ -45,6 +45,8 @@ pub(super) struct Losses {
     joined: Window,
     /// What those cost that join others.
     pub(super) joining: Joining,
+    /// Whether they are sent no faster than each gets through: then no queue overflows before the path is full.
+    pub(super) paced: bool,
 }
 
 /// Whether workers have joined others lately.
@@ -104,12 +106,12 @@ impl Losses {
 
     /// The same where only what it costs to join is still known.
     pub(super) fn forgotten(&self) -> Self {
-        Self { joining: self.joining, ..Self::default() }
+        Self { joining: self.joining, paced: self.paced, ..Self::default() }
     }
 
     /// The same where what was lost says nothing any more.
     pub(super) fn calm(&self) -> Self {
-        Self { joining: self.joining.forgotten(), ..Self::default() }
+        Self { joining: self.joining.forgotten(), paced: self.paced, ..Self::default() }
     }
 
     /// The base, by what was lost below and beyond, and how many measurements that is worth. One interval below that lost less may have done so
@@ -131,7 +133,8 @@ impl Losses {
         below.truncate(BELOW);
         beyond.truncate(NEAR);
         let (base, told) = self.base(&below, &beyond, load);
-        let [first, others @ ..] = SHAPES.map(|(onset, power)| shaped(&beyond, base, onset, power));
+        let least = if self.paced { 1.0 } else { FULL };
+        let [first, others @ ..] = SHAPES.map(|(onset, power)| shaped(&beyond, base, onset.max(least), power));
         let exact = beyond.len() as f64 * EXACT.powi(2);
         let (best, errors) =
             others.into_iter().fold(first, |best, other| if other.1 + exact < BETTER * best.1 { other } else { best });
@@ -197,6 +200,18 @@ mod tests {
             losses.observe(workers, Some(loss), Joined::Long);
         }
         losses.law(|workers| workers / 10.0)
+    }
+
+    #[test]
+    fn what_far_too_many_paced_streams_lose_is_not_held_against_those_that_just_fill_the_path() {
+        let mut losses = Losses::default();
+        for (workers, loss) in [(9.0, 0.0), (11.5, 0.07)] {
+            losses.observe(workers, Some(loss), Joined::Paced);
+        }
+        let caused = |losses: &Losses| losses.law(|workers| workers / 11.0).caused(0.9);
+        assert!(caused(&losses) > 0.0);
+        losses.paced = true;
+        assert!(caused(&losses) < 1e-9 && losses.law(|workers| workers / 11.0).caused(1.2) > 0.05);
     }
 
     #[test]

@@ -204,6 +204,7 @@ impl Pacing {
             return Found::Usual;
         }
         self.rates.learn(&sent, rate);
+        self.guessed &= !self.rates.own;
         let (held, lossy) = (self.is_held_back(rate), sent.lost() > LOSSY);
         let fewer = self.slower.filter(|slower| sent.streams <= slower.fewer);
         if fewer.is_some() && held && lossy && !self.is_steady() {
@@ -228,13 +229,13 @@ impl Pacing {
     /// Goes down where some is lost still, and knows for how long nothing is.
     fn settle(&mut self, rate: f64) {
         let (sent, held) = (self.last, self.is_held_back(rate));
-        // New streams lose some, and those before them did not.
-        let lossy = sent.lost() > LOSSY && (self.is_steady() || self.before.lost() > LOSSY);
+        // New streams lose some, and those before them did not; fewer lose what those that left had put into queues.
+        let lossy = sent.lost() > LOSSY && (self.is_steady() || sent.streams > self.before.streams && self.before.lost() > LOSSY);
         // What a trial has put into the queues is still lost right after it.
         // Those that lose again, and carry equally much, are each sent faster than a rate of its own. What came of a trial is no second loss.
         let as_fast = self.before.pacing.is_some_and(|before| LOWER * before as f64 <= rate) && self.is_steady();
         let again = sent.even && as_fast && self.before.lost() > LOSSY && self.lowered < LOWERED;
-        let lower = lossy && (again || if held { self.quiet > 0.0 } else { self.rates.own });
+        let lower = lossy && (again || if held { self.quiet > 0.0 } else { self.rates.own && !sent.uneven });
         if lower {
             (self.state, self.quiet) = (State::Paced { rate: LOWER * rate }, 0.0);
         } else if held {

@@ -171,7 +171,48 @@ fn those_that_join_equal_streams_with_queues_of_their_own_are_paced_at_what_each
         assert_eq!(join(other).2, None);
     }
     let mut pacing = Pacing::default();
-    pacing.observe(&Sent { loss: Some(0.02), ..sent });
+    pacing.observe(&Sent { loss_before: Some(0.4), ..sent });
     pacing.decide(5, true);
     assert_eq!(pacing.rate(), None, "a look upwards has a pacing of its own");
+}
+
+#[test]
+fn what_crowded_streams_lose_is_no_reason_to_send_them_slower_nor_what_the_first_of_fewer_lose() {
+    let pacing = || {
+        let mut path = Path::new(1e6, 1e9);
+        path.send(4, 8);
+        path.send(4, 8);
+        path.send(8, 16);
+        path
+    };
+    let carries = |path: &mut Path, streams: u16, each: f64, uneven: bool| {
+        let (rate, pacing) = (each * path.each() * f64::from(streams), path.pacing.rate());
+        let sent = Sent { streams, rate, loss: Some(0.05), pacing, time: 1.0, queued: true, uneven, ..Sent::default() };
+        path.pacing.observe(&sent);
+    };
+    let mut path = pacing();
+    let rate = path.each();
+    assert!(path.pacing.rates.own);
+    carries(&mut path, 16, 0.8, true);
+    carries(&mut path, 16, 0.8, true);
+    assert!((path.each() - rate).abs() < 1.0, "they share the path");
+    carries(&mut path, 8, 1.0, false);
+    assert!((path.each() - rate).abs() < 1.0, "it is what those that left had sent");
+    carries(&mut path, 8, 1.0, false);
+    assert!(path.each() < 0.98 * rate);
+    let mut path = pacing();
+    carries(&mut path, 8, 0.8, false);
+    assert!(path.each() < 0.98 * rate, "something else than the path");
+}
+
+#[test]
+fn what_more_of_them_carried_as_much_of_is_no_guess_any_more() {
+    let mut pacing = Pacing::default();
+    let sent = Sent { streams: 4, rate: 4e6, time: 0.5, queued: true, even: true, loss: Some(0.02), ..Sent::default() };
+    pacing.observe(&sent);
+    pacing.decide(5, false);
+    let now = pacing.rate();
+    pacing.observe(&Sent { streams: 5, rate: 4.8e6, loss: Some(0.0), pacing: now, ..sent });
+    pacing.observe(&Sent { streams: 8, rate: 6.8e6, loss: Some(0.03), pacing: now, ..sent });
+    assert_eq!((pacing.rate(), pacing.told()), (now, Paced::Crowded));
 }
