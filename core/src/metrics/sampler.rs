@@ -17,7 +17,7 @@ const SEGMENT: (f64, f64) = (536.0, 65_536.0);
 const MOST_TOLD: usize = 4096;
 
 /// The fewest segments of each of them, in the mean, of which one more or less is little.
-const TELLING: f64 = 20.0;
+const TELLING: f64 = 12.0;
 
 /// Cumulative counters of both halves at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
