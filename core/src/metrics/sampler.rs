@@ -19,6 +19,9 @@ const MOST_TOLD: usize = 4096;
 /// The fewest segments of each of them, in the mean, of which one more or less is little.
 const TELLING: f64 = 12.0;
 
+/// The same of all that are compared: few are equal by chance where each got little through.
+const TELLING_ALL: f64 = 48.0;
+
 /// Cumulative counters of both halves at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sample {
@@ -205,7 +208,7 @@ fn spread(mut all: Vec<f64>) -> Option<f64> {
     let most = all.len() - all.len() / 4;
     let relative = |some: &[f64]| {
         let mean = some.iter().sum::<f64>() / some.len() as f64;
-        if mean < TELLING {
+        if mean < TELLING.max(TELLING_ALL / some.len() as f64) {
             return f64::NAN;
         }
         let squares: f64 = some.iter().map(|one| (one - mean).powi(2)).sum();
@@ -307,6 +310,9 @@ mod tests {
         let begun = [1, 2, 3, 4].map(|stream| (stream, 0));
         assert_eq!(spread(&begun, &[(1, 500), (2, 30), (3, 500), (4, 500)]), Some(0.0));
         assert_eq!(spread(&begun, &[(1, 10), (2, 11), (3, 9), (4, 10)]), None, "one makes much of so few");
+        assert_eq!(spread(&begun, &[(1, 12), (2, 13), (3, 12), (4, 12)]), None, "and of few streams");
+        let many = |segments| (0..12).map(|stream| (stream, segments)).collect::<Vec<_>>();
+        assert_eq!(spread(&many(0), &many(12)), Some(0.0));
     }
 
     #[test]

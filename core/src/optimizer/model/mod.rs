@@ -147,7 +147,8 @@ impl Model {
         let queued = self.is_queued(observation);
         let trip = observation.rtt.unwrap_or_default();
         let lack = unfound(observation, self.waited(observation));
-        let (even, uneven) = (is_even(observation), is_uneven(observation));
+        // Those that wait for processors are equal too.
+        let (even, uneven) = (is_even(observation) && !observation.cpu_bound, is_uneven(observation));
         let sent = Sent { streams: ran, rate, loss, loss_before, delivered, pacing, time, queued, even, uneven, trip, lack };
         let found = self.pacing.observe(&sent);
         match found {

@@ -34,6 +34,9 @@ const OTHER: f64 = 0.02;
 /// The part of their pacing from which on streams are held back by it.
 const CARRIED: f64 = 0.9;
 
+/// How many times in a row fewer streams come than were asked for where no more will.
+const MISSED: u32 = 5;
+
 /// What an interval adds to the part of their pacing that such streams usually carry.
 const MEAN: f64 = 0.25;
 
@@ -65,7 +68,7 @@ pub(super) struct Pacing {
     before: Sent,
     /// Whether each has a rate of its own.
     rates: Rates,
-    /// Whether the rate is what the streams before a look carried, and it is still to be seen whether more of them carry as much each.
+    /// Whether the rate is what those carried that others have joined, and it is still to be seen whether more of them carry as much each.
     guessed: bool,
     /// What was before fewer streams are sent faster, until it is known what these carry.
     slower: Option<Slower>,
@@ -84,7 +87,10 @@ pub(super) struct Pacing {
     part: f64,
     /// What has filled the path, as far as is known.
     full: Option<Full>,
-    /// How often in a row the rate went down because some was lost.
+    /// How many streams were asked for last, and how many times in a row fewer came.
+    asked: u16,
+    missed: u32,
+    /// How often in a row the rate went down because some was lost, or would have if they had not differed.
     lowered: u32,
 }
 
@@ -106,6 +112,8 @@ impl Default for Pacing {
             step: STEP.0,
             part: 1.0,
             full: None,
+            asked: 0,
+            missed: 0,
             lowered: 0,
         }
     }
@@ -246,7 +254,8 @@ impl Pacing {
         if held {
             self.part = (self.part + MEAN * (sent.each() / rate - self.part)).min(1.0);
         }
-        self.lowered = if lossy { self.lowered + u32::from(lower) } else { 0 };
+        // Where they differ by rates of their own, fewer of them lose as much: a trial has to tell.
+        self.lowered = if lossy { self.lowered + u32::from(lower || sent.uneven && !held) } else { 0 };
     }
 
     /// Whether their pacing may be what held streams back in the last interval.
@@ -307,6 +316,13 @@ impl Pacing {
             (self.state, self.alone) = (State::Freeing { from: rate }, false);
             return Some("seeing whether it is worth more if it is not paced");
         }
+        self.missed = if self.asked > self.last.streams { self.missed + 1 } else { 0 };
+        let trial = self.trial(next, probing);
+        self.asked = if trial.is_some() { self.last.streams } else { next };
+        trial
+    }
+
+    fn trial(&mut self, next: u16, probing: bool) -> Option<&'static str> {
         match self.state {
             State::Free if next > self.last.streams && !probing && self.is_equal() => {
                 self.joined(JOINED * self.last.each());
@@ -344,13 +360,17 @@ impl Pacing {
     /// Whether there are to be as many streams, or so few more that a higher rate tells the same, unless each has its own.
     fn is_as_many(&self, next: u16) -> bool {
         let streams = self.last.streams;
-        next == streams || !self.rates.own && next > streams && f64::from(next) < TELLING * f64::from(streams)
+        // A server may let no more of them in.
+        next == streams
+            || self.missed >= MISSED
+            || !self.rates.own && next > streams && f64::from(next) < TELLING * f64::from(streams)
     }
 
     /// Whether each overflows a queue of its own, or has just done so: streams that share a full path differ, and where storage limits them all
     /// there is no queue. Pacing makes them equal, whatever they would carry without.
     fn is_equal(&self) -> bool {
-        let lossy = self.last.lost().max(self.last.loss_before.unwrap_or(0.0)) > LOSSY;
+        let new = self.last.streams > self.before.streams;
+        let lossy = self.last.lost().max(self.last.loss_before.filter(|_| new).unwrap_or(0.0)) > LOSSY;
         self.last.even && self.last.queued && lossy && self.last.pacing.is_none()
     }
 

@@ -241,7 +241,7 @@ impl Stage {
             true => Joined::Free,
             false => Joined::Long,
         };
-        self.losses.paced = matches!(seen.paced, Paced::Told | Paced::Crowded);
+        self.losses.paced = matches!(seen.paced, Paced::Told | Paced::Crowded) || self.losses.paced && seen.paced == Paced::Look;
         // What overflows a queue of its own is not for being too many.
         self.losses.observe(seen.working, seen.loss.filter(|_| self.own.is_none()), joined);
         self.joined = match grown && self.before > 0 {

@@ -9,6 +9,7 @@ use crate::optimizer::guard::Guard;
 use crate::optimizer::{FirstStreams, PolicyName};
 
 mod look;
+mod queues;
 
 /// So many intervals on a path, which is near its best within 5 and stays below 1.3 times as many streams as fill it.
 fn good(path: &Path, best: f64, intervals: u32, seed: u64) -> Run {

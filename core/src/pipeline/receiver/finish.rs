@@ -74,8 +74,8 @@ impl Shared {
 
     /// Removes the journal and whatever else is left of the transfer, unless another process has begun it again and holds the journal.
     pub(crate) fn discard(&self) {
-        let held = self.store.journal(&self.key);
-        if held.as_ref().is_err_and(|error| error.kind() == ErrorKind::AlreadyExists) {
+        // Not held any longer than that: NFS keeps an open file, and its directory with it.
+        if self.store.journal(&self.key).is_err_and(|error| error.kind() == ErrorKind::AlreadyExists) {
             return;
         }
         if let Err(error) = self.store.discard(&self.key) {

@@ -55,8 +55,12 @@ impl LocalWriter {
 
 /// Gives a file its final length: with blocks where that pays, as one hole where it is sparse, and not at all where it is small.
 fn size(file: &File, new: &NewFile) -> io::Result<()> {
+    let before = file.metadata()?.len();
+    // It may stand under its final name too, which would get the time of now.
+    if new.resume.is_some() && before == new.size {
+        return Ok(());
+    }
     if new.size > PREALLOCATE_FROM && !new.sparse {
-        let before = file.metadata()?.len();
         preallocate(file, new.size).inspect_err(|_| {
             // Some file systems keep what they had of it before they were full: smaller files may fit there.
             let _ = file.set_len(before);

@@ -44,7 +44,7 @@ impl Pacing {
             self.settle(rate);
         } else {
             // What each gets through may be more than before.
-            let rate = (SLOWER * sent.at_end()).clamp(slower.rate, rate);
+            let rate = (SLOWER * sent.at_end()).max(slower.rate).min(rate);
             (self.state, self.slower) = (State::Paced { rate }, None);
             (self.rates.own, self.rates.proven) = (true, true);
             return Found::OwnRate;

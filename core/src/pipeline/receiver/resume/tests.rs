@@ -132,15 +132,23 @@ fn a_file_that_may_have_got_its_name_is_told_as_published_if_its_bytes_stand_the
         let (mut journal, _) = Journal::open(store.journal(&TRANSFER.key()).unwrap().unwrap(), TRANSFER).unwrap();
         journal.append(&Record::Begin { number: 1, path: path("file"), size: 10, identity, sparse: false });
         journal.append(&Record::Range { number: 1, offset: 0, length: 10, crc64nvme });
-        let file = DoneRecord { path: path("file"), identity, size: 10, modified_ns: None, crc64nvme, blake3: None };
+        let second_name = temporary.is_some() && temporary == final_name;
+        let modified_ns = second_name.then_some(1_000_000_000);
+        let file = DoneRecord { path: path("file"), identity, size: 10, modified_ns, crc64nvme, blake3: None };
         journal.append(&Record::Publish { number: 1, file });
         journal.sync().unwrap();
         drop(journal);
         if let Some(bytes) = temporary {
             std::fs::write(staged.join("1"), bytes).unwrap();
         }
-        if let Some(bytes) = final_name {
-            std::fs::write(place.path().join("file"), bytes).unwrap();
+        match final_name {
+            Some(_) if second_name => {
+                std::fs::hard_link(staged.join("1"), place.path().join("file")).unwrap();
+                let file = std::fs::File::options().write(true).open(staged.join("1")).unwrap();
+                file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1)).unwrap();
+            }
+            Some(bytes) => std::fs::write(place.path().join("file"), bytes).unwrap(),
+            None => {}
         }
         for attempt in ["first", "second"] {
             let (near, far) = memory::pair();

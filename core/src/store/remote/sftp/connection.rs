@@ -19,9 +19,9 @@ use crate::sync::Mutex;
 /// How long a server may take from the start of the client to its greeting.
 const GREETING: Duration = Duration::from_mins(2);
 
-/// How long a server may answer nothing to what it is asked. It carries out one request after the other, and may flush a large file to a
-/// disk in the network when that is closed.
-const SILENCE: Duration = Duration::from_mins(5);
+/// How long a server may answer nothing to what it is asked. It carries out one request after the other, and may fetch a file from a tape, or
+/// flush a large one to a disk in the network when that is closed; `ssh` itself finds out about hosts that are gone.
+const SILENCE: Duration = Duration::from_mins(30);
 
 /// How often in that time it is looked whether it is over.
 const LOOKS: u32 = 10;
@@ -244,8 +244,16 @@ impl Shared {
 
     /// Ends the connection if the server answers nothing, so that those go on who wait for it, or for room on the way to it.
     fn watch(&self, closed: &Receiver<()>, silence: Duration) {
+        let mut looked = Instant::now();
         while closed.recv_timeout(silence / LOOKS) == Err(RecvTimeoutError::Timeout) {
-            if self.waiting.lock().is_silent(silence, Instant::now()) {
+            let now = Instant::now();
+            // Where this process stood still, what was answered meanwhile is read first.
+            let stood = now.duration_since(std::mem::replace(&mut looked, now)) > silence / 2;
+            let mut waiting = self.waiting.lock();
+            waiting.since = if stood { waiting.since.map(|_| now) } else { waiting.since };
+            let is_silent = waiting.is_silent(silence, now);
+            drop(waiting);
+            if is_silent {
                 let error = self.ssh.lock().silent(silence);
                 // First, for the reader would say that the client ended without a word.
                 self.fail(&error);
@@ -375,7 +383,7 @@ mod tests {
         let (asked, ticket) = asked();
         shared.waiting.lock().ask(1, asked, Instant::now());
         let (_open, closed) = bounded(0);
-        shared.watch(&closed, Duration::from_millis(10));
+        shared.watch(&closed, Duration::from_millis(200));
         let error = ticket.wait().unwrap_err();
         assert_eq!((error.kind(), error.what()), (ErrorKind::ConnectionLost, "lost the connection to `sftp://h`"));
         // What the end of the client says comes too late.

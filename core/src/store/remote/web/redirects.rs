@@ -1,6 +1,6 @@
 //! Where a server sends a request on to: what is followed, and what came of it.
 
-use reqwest::header::AUTHORIZATION;
+use reqwest::header::{AUTHORIZATION, HeaderValue};
 use reqwest::{Method, Request, Response, StatusCode, Url, redirect};
 
 use super::failure;
@@ -37,6 +37,14 @@ pub(super) fn secured(mut request: Request, response: &Response) -> Option<Reque
     if !HIDDEN.contains(&response.status()) || !is_same_over_tls(request.url(), response.url()) {
         return None;
     }
+    // WebDAV names where to in full.
+    let to = request
+        .headers()
+        .get("destination")
+        .and_then(|to| to.to_str().ok()?.strip_prefix("http://").map(|to| format!("https://{to}")));
+    if let Some(to) = to.and_then(|to| HeaderValue::from_str(&to).ok()) {
+        request.headers_mut().insert("destination", to);
+    }
     *request.url_mut() = response.url().clone();
     Some(request)
 }
@@ -59,7 +67,6 @@ pub(crate) fn carried_out(what: &str, method: &Method, asked: &Url, response: Re
 #[cfg(test)]
 mod tests {
     use reqwest::ResponseBuilderExt as _;
-    use reqwest::header::HeaderValue;
 
     use super::*;
 
@@ -85,6 +92,10 @@ mod tests {
             assert_eq!((request.url().as_str(), request.headers().len()), ("https://h/b", 1));
         }
         assert!(again("http://h:80/a", 401, "https://H:443/a").is_some());
+        let mut moving = asked("http://h/a");
+        moving.headers_mut().insert("destination", HeaderValue::from_static("http://h/b"));
+        let moving = secured(kept(&moving).unwrap(), &answered(401, "https://h/a")).unwrap();
+        assert_eq!(moving.headers()["destination"], "https://h/b");
         for (from, status, to) in [
             ("http://h/a", 200, "https://h/a"),
             ("http://h/a", 401, "http://h/b"),

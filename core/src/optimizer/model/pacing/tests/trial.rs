@@ -216,3 +216,31 @@ fn what_more_of_them_carried_as_much_of_is_no_guess_any_more() {
     pacing.observe(&Sent { streams: 8, rate: 6.8e6, loss: Some(0.03), pacing: now, ..sent });
     assert_eq!((pacing.rate(), pacing.told()), (now, Paced::Crowded));
 }
+
+#[test]
+fn where_no_more_streams_come_than_there_are_these_get_faster_nevertheless() {
+    let mut path = Path::new(1e6, 1e9);
+    path.send(4, 8);
+    path.send(4, 5);
+    let before = path.each();
+    path.own = 4e6;
+    for _ in 0..60 {
+        path.send(4, 5);
+    }
+    assert!(path.each() > 2.0 * before, "{}", path.each());
+}
+
+#[test]
+fn what_streams_lose_that_differ_is_seen_anew_in_the_end() {
+    let mut path = Path::new(1e6, 1e9);
+    for (streams, next) in [(4, 8), (4, 8), (8, 8)] {
+        path.send(streams, next);
+    }
+    let trial = |path: &mut Path| {
+        let (rate, pacing) = (0.75 * path.each() * 8.0, path.pacing.rate());
+        let sent = Sent { streams: 8, rate, loss: Some(0.25), pacing, time: 1.0, queued: true, uneven: true, ..Sent::default() };
+        path.pacing.observe(&sent);
+        path.pacing.decide(8, false)
+    };
+    assert!((0..6).any(|_| trial(&mut path).is_some()));
+}
