@@ -61,8 +61,9 @@ impl Way {
         if found.as_ref().is_some_and(Metadata::is_dir) {
             return Err(refused(io::ErrorKind::IsADirectory.into()));
         }
-        // What a process has open already, as by `/dev/stdout`, others write to as well.
-        if found.as_ref().is_some_and(|found| !found.is_file() || path.starts_with("/dev") || path.starts_with("/proc")) {
+        // What a process has open already, as by `/dev/stdout`, others write to as well. In `/dev/shm` are files like any other.
+        let is_open = path.starts_with("/proc") || path.starts_with("/dev") && !path.starts_with("/dev/shm");
+        if found.as_ref().is_some_and(|found| !found.is_file() || is_open) {
             return Ok(Self::InPlace { truncate: false });
         }
         // Of a link what it leads to is replaced, and not the link.
@@ -201,6 +202,16 @@ mod tests {
         let error = write(&directory.path().join("none/out.csv"), text(b"")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         assert_eq!(write(directory.path(), text(b"")).unwrap_err().kind(), ErrorKind::InvalidInput);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn in_shared_memory_a_shorter_file_leaves_nothing_of_a_longer_one() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = directory.path().join("report.json");
+        write(&path, text(b"a long one")).unwrap();
+        write(&path, text(b"short")).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"short");
     }
 
     #[cfg(unix)]
