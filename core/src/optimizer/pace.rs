@@ -20,9 +20,9 @@ const PACED_RAMP: Duration = Duration::from_secs(2);
 /// Bytes that a stream sends in its first round trip where segments are of Ethernet frames [RFC 6928].
 pub(crate) const FIRST_WINDOW: f64 = 14_480.0;
 
-/// What new streams that are not paced get at least at the quick pace, unless intervals are shorter: they begin by sending too much, and what was lost is sent
-/// again after 200 ms at the earliest where nothing else tells of it [RFC 6298 §2.4 with Linux's least timeout]. How much they lose then says
-/// little of their number.
+/// What new streams that are not paced get at least at the quick pace, unless intervals are shorter: they begin by sending too much, and
+/// what was lost is sent again after 200 ms at the earliest where nothing else tells of it [RFC 6298 §2.4 with Linux's least timeout]. How
+/// much they lose then says little of their number.
 const REPAIR: Duration = Duration::from_millis(400);
 
 /// The same of those that are paced, which hardly lose anything then.

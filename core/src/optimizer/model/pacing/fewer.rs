@@ -1,15 +1,13 @@
 //! Fewer streams than have had a pacing are sent faster: where all share one rate, they carry it all, and where each has a rate of its own they do
 //! not.
 
+use super::full::LESS;
 use super::sent::{Found, Slower, State};
 use super::{CARRIED, Pacing, SLOWER};
 use crate::optimizer::model::stage::LOSSY;
 
 /// How many of such streams one of them may be enough for.
 const FEWER: u16 = 2;
-
-/// The part of what their pacing lets pass below which that is not what limits streams.
-const LESS: f64 = 0.98;
 
 impl Pacing {
     /// Where all share one rate and lose nothing, so few of them as may carry it all. It is tried once, for what comes of it tells.

@@ -8,7 +8,7 @@ use crate::optimizer::model::stage::LOSSY;
 use crate::optimizer::setting::whole;
 
 /// The part of what they usually carry at their pacing below which it is less.
-const LESS: f64 = 0.98;
+pub(super) const LESS: f64 = 0.98;
 
 /// By how much the round trip time becomes longer with a queue, and by how much more.
 const LONGER: f64 = 1.1;

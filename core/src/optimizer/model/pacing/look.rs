@@ -8,6 +8,7 @@ use crate::optimizer::model::stage::LOSSY;
 /// What so many more streams may carry together, as a multiple of what was carried; and the part of that growth from which on there is room.
 const LOOK: f64 = 1.15;
 const ROOM: f64 = 0.4;
+
 impl Look {
     /// Bytes per second from which on there is room.
     fn enough(self) -> f64 {
